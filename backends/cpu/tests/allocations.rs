@@ -2,15 +2,13 @@
 //!
 //! Alone in its binary, because the allocator counts for the whole process.
 
-#[path = "rig/nest.rs"]
-mod nest;
 #[path = "rig/mod.rs"]
 mod rig;
 
 use millstream_cpu::Cpu;
 use millstream_heap_count::{Counting, allocations, frees};
 use millstream_protocol::{BoundCount, Kernel};
-use rig::{Q0, Q1, Rig, Slice};
+use rig::{Q0, Q1, Rig, SOFTMAX, Slice};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -34,7 +32,7 @@ fn launch_in_the_steady_state_neither_allocates_nor_frees() {
                 .for_each(|value| *value = value.wrapping_add(1));
         }
     }));
-    let nest = rig.prepare(nest::nest());
+    let nest = rig.nest(SOFTMAX);
     let nest_bindings = [slices[0].read(), slices[1].write()];
     let bindings: Vec<_> = slices.iter().map(Slice::update).collect();
     let mut round = |launches: u32| {

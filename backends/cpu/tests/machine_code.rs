@@ -4,15 +4,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[path = "rig/nest.rs"]
-mod nest;
 #[path = "rig/mod.rs"]
 mod rig;
 
 use std::fs;
 
 use millstream_cpu::Cpu;
-use rig::{Q0, Rig};
+use rig::{Q0, Rig, SOFTMAX};
 
 /// Returns the permissions of each anonymous mapping of the process, such as `r-xp`.
 fn anonymous() -> Vec<String> {
@@ -42,7 +40,7 @@ fn run(options: Cpu) -> ([Vec<u32>; 2], usize) {
     let mut rig = Rig::new(options.threads(1));
     let input: Vec<u32> = (0..256).map(|at| (at as f32 / 100.0).to_bits()).collect();
     let (input, output) = (rig.slice_of(&input), rig.slice_of(&[0; 256]));
-    let nest = rig.prepare(nest::nest());
+    let nest = rig.nest(SOFTMAX);
     let results = [(); 2].map(|()| {
         let bindings = [input.read(), output.write()];
         let point = rig.launch(Q0, &nest, 1, &bindings, &[16, 16, 16]);

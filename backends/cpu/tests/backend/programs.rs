@@ -1,56 +1,24 @@
 //! Programs of the IR, run by the interpreter.
 
-use std::sync::Arc;
-
 use millstream_cpu::Cpu;
-use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
-use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp};
-use millstream_protocol::Kernel;
 
 use crate::rig::{Q0, Rig};
 
-/// A nest that adds buffers 0 and 1 of `f32` into buffer 2, over one axis.
-fn sum() -> Nest {
-    let buffer = |mode| Buffer {
-        dtype: DType::F32,
-        mode,
-    };
-    let access = |buffer| Access {
-        buffer,
-        offset: None,
-        strides: vec![Stride::One],
-    };
-    let value = |op| Value {
-        dtype: DType::F32,
-        op,
-    };
-    Nest {
-        outer: 1,
-        inner: 0,
-        words: 1,
-        buffers: vec![
-            buffer(BufferMode::Read),
-            buffer(BufferMode::Read),
-            buffer(BufferMode::Write),
-        ],
-        accesses: (0..3).map(access).collect(),
-        values: vec![
-            value(Op::Load(0)),
-            value(Op::Load(1)),
-            value(Op::Binary(BinaryOp::Add, 0, 1)),
-        ],
-        stores: vec![Store {
-            access: 2,
-            value: 2,
-            level: Level::Inner,
-            scatter: None,
-        }],
-    }
-}
+/// Adds buffers 0 and 1 into buffer 2, over one axis.
+const ADD: &str = "
+    nest outer 1 inner 0 words 1
+    buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 write
+    access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [1]
+    %0 f32 = load 0  %1 f32 = load 1  %2 f32 = add %0 %1
+    store inner 2 %2";
 
-fn kernel(nest: Nest) -> Kernel {
-    Kernel::from_program("program", Arc::new(Program::Nest(nest))).expect("a nest")
-}
+/// Adds up the sums of both.
+const SUM: &str = "
+    nest outer 0 inner 1 words 1
+    buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 write
+    access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [0]
+    %0 f32 = load 0  %1 f32 = load 1  %2 f32 = add %0 %1  %3 f32 = reduce sum %2
+    store outer 2 %3";
 
 fn floats(count: usize) -> Vec<u32> {
     (0..count).map(|index| (index as f32).to_bits()).collect()
@@ -59,7 +27,7 @@ fn floats(count: usize) -> Vec<u32> {
 #[test]
 fn nest_runs_over_its_bindings_and_in_place() {
     let mut rig = Rig::new(Cpu::default().queues(1).threads(3));
-    let kernel = rig.prepare(kernel(sum()));
+    let kernel = rig.nest(ADD);
     // The second is large enough to be shared with the team.
     for count in [100, 3_000_000] {
         let (a, b) = (rig.slice_of(&floats(count)), rig.slice_of(&floats(count)));
@@ -80,7 +48,7 @@ fn nest_runs_over_its_bindings_and_in_place() {
 #[test]
 fn launch_that_leaves_its_bindings_fails_and_the_next_one_runs_i7() {
     let mut rig = Rig::new(Cpu::default().queues(1).threads(1));
-    let kernel = rig.prepare(kernel(sum()));
+    let kernel = rig.nest(ADD);
     let (a, out) = (rig.slice_of(&floats(8)), rig.slice_of(&[7; 8]));
     let bindings = [a.read(), a.read(), out.write()];
     rig.launch(Q0, &kernel, 1, &bindings, &[9]);
@@ -95,18 +63,10 @@ fn launch_that_leaves_its_bindings_fails_and_the_next_one_runs_i7() {
 
 #[test]
 fn sum_is_the_same_on_any_number_of_threads() {
-    let mut nest = sum();
-    (nest.outer, nest.inner) = (0, 1);
-    nest.values.push(Value {
-        dtype: DType::F32,
-        op: Op::Reduce(ReduceOp::Sum, 2),
-    });
-    nest.accesses[2].strides = vec![Stride::Zero];
-    (nest.stores[0].value, nest.stores[0].level) = (3, Level::Outer);
     let count = 1_000_003;
     let sums = [1, 2, 3].map(|threads| {
         let mut rig = Rig::new(Cpu::default().queues(1).threads(threads));
-        let kernel = rig.prepare(kernel(nest.clone()));
+        let kernel = rig.nest(SUM);
         let values: Vec<u32> = (0..count)
             .map(|index| (0.1 + index as f32 / 7.0).to_bits())
             .collect();

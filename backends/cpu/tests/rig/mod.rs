@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use millstream_cpu::{Cpu, CpuDevice, CpuResources};
+use millstream_ir::Program;
 use millstream_protocol::{
     Access, Backend, BackendKernel, BoundCount, BoundSlice, DropSink, FailureRef, HostContext,
-    HostData, Kernel, Landing, Launch, Open, OwnedBytes, PageId, Pattern, Point, QueueId, SliceId,
-    SlotRef, Strided, Table, Task, TaskPoint,
+    HostData, Kernel, Landing, Launch, Open, OwnedBytes, PageId, Pattern, Point, QueueId, Refused,
+    SliceId, SlotRef, Strided, Table, Task, TaskPoint,
 };
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;
@@ -18,6 +19,14 @@ use millstream_sync::mailbox::{Receiver, mailbox};
 
 pub(crate) const Q0: QueueId = QueueId(0);
 pub(crate) const Q1: QueueId = QueueId(1);
+
+/// A softmax over rows without the maximum: its exponentials are retained in thread memory between passes.
+pub(crate) const SOFTMAX: &str = "
+    nest outer 1 inner 1 words 3
+    buffer 0 f32 read  buffer 1 f32 write
+    access 0 = buffer 0 [w2 1]  access 1 = buffer 1 [w2 1]
+    %0 f32 = load 0  %1 f32 = exp %0  %2 f32 = reduce sum %1  %3 f32 = div %1 %2
+    store inner 1 %3";
 
 /// A slice in its own page.
 #[derive(Clone)]
@@ -127,6 +136,11 @@ impl Rig {
         Prepared { kernel, code }
     }
 
+    pub(crate) fn nest(&self, text: &str) -> Prepared {
+        let nest = millstream_ir_text::nest(text).unwrap();
+        self.prepare(Kernel::from_program("nest", Arc::new(Program::Nest(nest))).unwrap())
+    }
+
     pub(crate) fn next(&mut self, queue: QueueId) -> Point {
         let cursor = self.cursors.entry(queue).or_default();
         *cursor += 1;
@@ -158,7 +172,7 @@ impl Rig {
         count: BoundCount,
         bindings: &[BoundSlice],
         scalars: &[u64],
-    ) -> Result<Point, millstream_protocol::Refused> {
+    ) -> Result<Point, Refused> {
         let point = self.next(queue);
         let launch = Launch {
             name: kernel.kernel.name(),
@@ -174,6 +188,23 @@ impl Rig {
         Ok(point)
     }
 
+    /// Pushes a task to a queue.
+    fn push(
+        &mut self,
+        queue: QueueId,
+        name: &str,
+        push: impl FnOnce(&mut CpuDevice, TaskPoint<'_>) -> Result<(), Refused>,
+    ) -> Point {
+        let point = self.next(queue);
+        let place = TaskPoint {
+            queue,
+            cursor: point.cursor,
+            name: &name.into(),
+        };
+        push(&mut self.device, place).unwrap();
+        point
+    }
+
     /// Runs a closure on a queue.
     pub(crate) fn custom(
         &mut self,
@@ -181,13 +212,6 @@ impl Rig {
         bindings: &[BoundSlice],
         work: impl FnOnce(Result<&CpuResources, FailureRef>) + Send + 'static,
     ) -> Point {
-        let point = self.next(queue);
-        let name: Arc<str> = "custom".into();
-        let place = TaskPoint {
-            queue,
-            cursor: point.cursor,
-            name: &name,
-        };
         let work = Box::new(move |value: &dyn std::any::Any| {
             match value.downcast_ref::<FailureRef>() {
                 Some(failure) => work(Err(failure.clone())),
@@ -195,8 +219,9 @@ impl Rig {
             }
             Ok(())
         });
-        self.device.custom(place, bindings, work).unwrap();
-        point
+        self.push(queue, "custom", |device, place| {
+            device.custom(place, bindings, work)
+        })
     }
 
     pub(crate) fn copy_in(&mut self, queue: QueueId, target: &BoundSlice, words: &[u32]) -> Point {
@@ -210,16 +235,10 @@ impl Rig {
         layout: Option<&Strided>,
         words: &[u32],
     ) -> Point {
-        let point = self.next(queue);
-        let name: Arc<str> = "copy in".into();
-        let place = TaskPoint {
-            queue,
-            cursor: point.cursor,
-            name: &name,
-        };
         let source = HostData::Owned(OwnedBytes::new(words.to_vec()));
-        self.device.copy_in(place, target, layout, source).unwrap();
-        point
+        self.push(queue, "copy in", |device, place| {
+            device.copy_in(place, target, layout, source)
+        })
     }
 
     pub(crate) fn copy(
@@ -228,27 +247,15 @@ impl Rig {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Point {
-        let point = self.next(queue);
-        let name: Arc<str> = "copy".into();
-        let place = TaskPoint {
-            queue,
-            cursor: point.cursor,
-            name: &name,
-        };
-        self.device.copy(place, source, target).unwrap();
-        point
+        self.push(queue, "copy", |device, place| {
+            device.copy(place, source, target)
+        })
     }
 
     pub(crate) fn fill(&mut self, queue: QueueId, target: &BoundSlice, value: u32) -> Point {
-        let point = self.next(queue);
-        let name: Arc<str> = "fill".into();
-        let place = TaskPoint {
-            queue,
-            cursor: point.cursor,
-            name: &name,
-        };
-        self.device.fill(place, target, Pattern::of(value)).unwrap();
-        point
+        self.push(queue, "fill", |device, place| {
+            device.fill(place, target, Pattern::of(value))
+        })
     }
 
     /// Copies to the host; take the words after the point has passed.
@@ -258,18 +265,11 @@ impl Rig {
         source: &BoundSlice,
         layout: Option<&Strided>,
     ) -> (Point, Arc<Words>) {
-        let point = self.next(queue);
-        let name: Arc<str> = "copy out".into();
-        let place = TaskPoint {
-            queue,
-            cursor: point.cursor,
-            name: &name,
-        };
         let bytes = layout.map_or(source.len, Strided::dense_bytes);
         let landing = Words::new(bytes as usize / 4);
-        self.device
-            .copy_out(place, source, layout, landing.clone())
-            .unwrap();
+        let point = self.push(queue, "copy out", |device, place| {
+            device.copy_out(place, source, layout, landing.clone())
+        });
         (point, landing)
     }
 

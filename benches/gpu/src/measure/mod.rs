@@ -8,7 +8,8 @@ mod replays;
 mod streams;
 mod threads;
 
-use std::time::Duration;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
 use millstream::{Cuda, Device};
 use millstream_harness::{Better, Sampler, Summary, alternate};
@@ -54,6 +55,8 @@ macro_rules! groups {
     };
 }
 
+pub(crate) use groups;
+
 /// All groups, in the order of the table. The name is for `--only` and for errors.
 pub(crate) const GROUPS: &[Group<Rig>] = groups! {
     "raw calls": calls::measure;
@@ -72,6 +75,37 @@ fn lower(measure: impl Into<String>, unit: &str) -> Row {
 
 fn higher(measure: impl Into<String>, unit: &str) -> Row {
     Row::new(measure, unit, Better::Higher)
+}
+
+/// Runs `body` with each element on a thread of its own, at the same time, and after `prepare`. Returns the seconds until
+/// the last one ends.
+pub(crate) fn on_threads<T: Send>(
+    each: impl ExactSizeIterator<Item = T>,
+    prepare: impl Fn() -> Result<(), BenchError> + Sync,
+    body: impl Fn(T) -> Result<(), BenchError> + Sync,
+) -> Result<f64, BenchError> {
+    let barrier = Barrier::new(each.len() + 1);
+    std::thread::scope(|scope| {
+        let spawn = |element| {
+            let (barrier, prepare, body) = (&barrier, &prepare, &body);
+            scope.spawn(move || {
+                let prepared = prepare();
+                barrier.wait();
+                prepared.and_then(|()| body(element))
+            })
+        };
+        let spawned: Vec<_> = each.map(spawn).collect();
+        barrier.wait();
+        let start = Instant::now();
+        let results = spawned
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Err(BenchError::Panicked)));
+        // Joins all threads before it returns the first error.
+        let results: Vec<_> = results.collect();
+        let spent = start.elapsed();
+        results.into_iter().collect::<Result<(), _>>()?;
+        Ok(spent.as_secs_f64())
+    })
 }
 
 pub(crate) fn in_us(ns: Summary) -> Summary {

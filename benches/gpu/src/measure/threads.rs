@@ -1,12 +1,11 @@
 //! Many threads launch at the same time: on a stream of ours each, on a raw stream each, and on one raw stream behind a
 //! lock.
 
-use std::sync::{Barrier, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
 
 use millstream::CubeCount;
 
-use super::{PATIENCE, Rig, higher};
+use super::{PATIENCE, Rig, higher, on_threads};
 use crate::error::BenchError;
 use crate::kernels::empty;
 use crate::raw::Parameters;
@@ -23,28 +22,8 @@ fn throughput(
     count: usize,
     body: impl Fn(usize) -> Result<(), BenchError> + Sync,
 ) -> Result<f64, BenchError> {
-    let barrier = Barrier::new(threads + 1);
-    std::thread::scope(|scope| {
-        let spawn = |thread| {
-            let (barrier, body) = (&barrier, &body);
-            scope.spawn(move || {
-                let bound = rig.gpu.bind();
-                barrier.wait();
-                bound.and_then(|()| body(thread))
-            })
-        };
-        let spawned: Vec<_> = (0..threads).map(spawn).collect();
-        barrier.wait();
-        let start = Instant::now();
-        let results = spawned
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or(Err(BenchError::Panicked)));
-        // Joins all threads before it returns the first error.
-        let results: Vec<_> = results.collect();
-        let spent = start.elapsed();
-        results.into_iter().collect::<Result<(), _>>()?;
-        Ok((count * threads) as f64 / spent.as_secs_f64() / 1e6)
-    })
+    let seconds = on_threads(0..threads, || rig.gpu.bind(), body)?;
+    Ok((count * threads) as f64 / seconds / 1e6)
 }
 
 pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {

@@ -3,7 +3,7 @@
 
 mod raw;
 
-use std::sync::{Barrier, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use millstream::vulkan::{Vulkan, VulkanLaunch};
@@ -11,7 +11,7 @@ use millstream::{CubeCount, Device, Handle, Kernel, KernelHandle, Stream, update
 use millstream_harness::{Better, Sampler, Summary, alternate, time_each};
 
 use crate::error::BenchError;
-use crate::measure::{Group, PATIENCE, in_us};
+use crate::measure::{Group, PATIENCE, groups, in_us, on_threads};
 use crate::report::{Row, Target};
 use raw::{Gpu, Memory, Place, Recorder};
 
@@ -38,28 +38,13 @@ pub(crate) struct Rig {
 }
 
 /// All groups, in the order of the table.
-pub(crate) const GROUPS: &[Group<Rig>] = &[
-    Group {
-        name: "launches",
-        measure: launches,
-    },
-    Group {
-        name: "client threads",
-        measure: threads,
-    },
-    Group {
-        name: "copies",
-        measure: copies,
-    },
-    Group {
-        name: "hand-over",
-        measure: hand_over,
-    },
-    Group {
-        name: "idle",
-        measure: after_idle,
-    },
-];
+pub(crate) const GROUPS: &[Group<Rig>] = groups! {
+    "launches": launches;
+    "client threads": threads;
+    "copies": copies;
+    "hand-over": hand_over;
+    "idle": after_idle;
+};
 
 impl Rig {
     pub(crate) fn open(rounds: usize) -> Result<Self, BenchError> {
@@ -219,23 +204,9 @@ fn rate<T: Send>(
     each: &mut [T],
     body: impl Fn(&mut T) -> Result<(), BenchError> + Sync,
 ) -> Result<f64, BenchError> {
-    let (count, barrier) = (each.len() * LAUNCHES, Barrier::new(each.len() + 1));
-    std::thread::scope(|scope| {
-        let spawn = |element| {
-            let (barrier, body) = (&barrier, &body);
-            scope.spawn(move || {
-                barrier.wait();
-                body(element)
-            })
-        };
-        let spawned: Vec<_> = each.iter_mut().map(spawn).collect();
-        barrier.wait();
-        let start = Instant::now();
-        for thread in spawned {
-            thread.join().unwrap_or(Err(BenchError::Panicked))?;
-        }
-        Ok(count as f64 / start.elapsed().as_secs_f64() / 1e3)
-    })
+    let count = each.len() * LAUNCHES;
+    let seconds = on_threads(each.iter_mut(), || Ok(()), body)?;
+    Ok(count as f64 / seconds / 1e3)
 }
 
 /// Launches from several threads: millstream with a stream each, the raw side with a recorder each and a lock around one

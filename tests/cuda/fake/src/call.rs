@@ -65,34 +65,55 @@ pub(crate) fn pop() -> Option<u64> {
     popped.map(|(_, context)| context)
 }
 
-/// Converts a result to a return value.
-fn return_value(answer: Result<(), Code>) -> u32 {
-    answer.err().unwrap_or(Code::SUCCESS).0
+/// What the body of a call returns: the point that the call waits for, if any.
+pub(crate) trait Outcome {
+    fn point(self) -> Option<Point>;
 }
 
-/// Performs a call: runs `body` if the requirements are met.
-pub(crate) fn call(
-    name: &str,
+impl Outcome for () {
+    fn point(self) -> Option<Point> {
+        None
+    }
+}
+
+impl Outcome for Option<Point> {
+    fn point(self) -> Option<Point> {
+        self
+    }
+}
+
+/// Performs a call: runs `body` if the requirements are met, and waits for the point that it returns. The waiting thread
+/// also executes operations.
+pub(crate) fn call<T: Outcome>(
+    name: &'static str,
     needs: Needs,
-    body: impl FnOnce(&mut State) -> Result<(), Code>,
+    body: impl FnOnce(&mut State) -> Result<T, Code>,
 ) -> u32 {
     let mut state = state::lock();
-    let answer = enter(&mut state, name, needs, body);
-    if answer.is_ok() && RELEASING.contains(&name) {
-        state::changed();
-        state = drain(state);
-    }
-    drop(state);
+    let answer = enter(&mut state, name, needs, body).map(Outcome::point);
     state::changed();
-    return_value(answer)
+    let answer = match answer {
+        Ok(Some(point)) => wait(state, &point),
+        Ok(None) if RELEASING.contains(&name) => {
+            drop(drain(state));
+            Ok(())
+        }
+        answer => {
+            drop(state);
+            answer.map(|_| ())
+        }
+    };
+    state::changed();
+    answer.err().unwrap_or(Code::SUCCESS).0
 }
 
 fn enter<T>(
     state: &mut State,
-    name: &str,
+    name: &'static str,
     needs: Needs,
     body: impl FnOnce(&mut State) -> Result<T, Code>,
 ) -> Result<T, Code> {
+    state.call = name;
     let Some(session) = state.session else {
         return match needs {
             Needs::Nothing => body(state),
@@ -122,24 +143,23 @@ fn enter<T>(
         }
     }
     if needs != Needs::Nothing && !state.initialized {
-        state.report(format!("{name} was called before cuInit"));
-        return Err(Code::NOT_INITIALIZED);
+        let report = format!("{name} was called before cuInit");
+        return Err(state.refuse(Code::NOT_INITIALIZED, report));
     }
     if needs.context() {
         let lives = matches!(current, Some((of, context)) if of == session && state.gpu_of(context).is_some());
         if !lives {
             let thread = state::thread_name();
-            state.report(format!(
+            let report = format!(
                 "no context: {name} was called on thread `{thread}`, where no live context is current"
-            ));
-            return Err(Code::INVALID_CONTEXT);
+            );
+            return Err(state.refuse(Code::INVALID_CONTEXT, report));
         }
         if let Some(sticky) = state.sticky {
             return Err(sticky);
         }
     }
     state.current = current.map_or(0, |(of, context)| if of == session { context } else { 0 });
-    state.meets_fault = fault.is_some();
     check_may_drain(state, name);
     let answer = body(state)?;
     fault.map_or(Ok(answer), Err)
@@ -165,7 +185,7 @@ fn check_may_drain(state: &mut State, name: &str) {
     }
     let thread = state::thread_name();
     if MUST_NOT_DRAIN.iter().any(|start| thread.starts_with(start)) {
-        let call = state.this_call(name);
+        let call = state.this_call();
         state.report(format!(
             "waits for the GPU: {call} waits for all work of the context on thread `{thread}`, which others wait for"
         ));
@@ -183,23 +203,6 @@ fn drain(mut state: Locked) -> Locked {
         }
     }
     state
-}
-
-/// The point that a call waits for, if any.
-pub(crate) type WaitTarget = Option<Point>;
-
-/// Performs a [`call`], then waits for the point that `body` returns. The waiting thread also executes operations.
-pub(crate) fn call_and_wait(
-    name: &str,
-    body: impl FnOnce(&mut State) -> Result<WaitTarget, Code>,
-) -> u32 {
-    let mut state = state::lock();
-    let point = match enter(&mut state, name, Needs::Context, body) {
-        Ok(Some(point)) => point,
-        answer => return return_value(answer.map(|_| ())),
-    };
-    state::changed();
-    return_value(wait(state, &point))
 }
 
 fn wait(mut state: Locked, point: &Point) -> Result<(), Code> {
@@ -227,8 +230,11 @@ fn wait(mut state: Locked, point: &Point) -> Result<(), Code> {
     }
 }
 
-/// Queries a point. If it is complete, the host's clock joins its clock.
-pub(crate) fn query(state: &mut State, point: &Point) -> Result<(), Code> {
+/// Queries a point, if there is one. If it is complete, the host's clock joins its clock.
+pub(crate) fn query(state: &mut State, point: Option<Point>) -> Result<(), Code> {
+    let Some(point) = point else {
+        return Ok(());
+    };
     if state.stepped {
         let steps = state.rng.below(3);
         (0..steps).for_each(|_| _ = gpu::step(state));

@@ -19,7 +19,7 @@
 //! | `call` | the common entry of all calls: counts, faults, the current context |
 //! | `gpu` | the "GPU": executes one operation at a time, on its thread or on a waiting one |
 //! | `execute` | the effect of each operation |
-//! | `queue`, `checks`, `leaks` | methods that need several parts of the state |
+//! | `handles`, `queue`, `leaks` | methods that need several parts of the state |
 //! | `state` | the whole state, under one lock |
 //! | `stream` | streams: queues of operations, and which operation may run next |
 //! | `graph` | graphs and executable graphs |
@@ -36,7 +36,6 @@
 mod access;
 mod call;
 mod calls;
-mod checks;
 mod clock;
 mod code;
 mod control;
@@ -46,6 +45,7 @@ mod execute;
 mod function;
 mod gpu;
 mod graph;
+mod handles;
 mod leaks;
 mod memory;
 mod native;

@@ -103,6 +103,7 @@ pub(crate) struct Violation {
 }
 
 /// All blocks of a session.
+#[derive(Default)]
 pub(crate) struct Memory {
     blocks: BTreeMap<u64, Block>,
     next: u64,
@@ -116,11 +117,9 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(bytes: u64) -> Self {
         Self {
-            blocks: BTreeMap::new(),
             next: ADDRESS_FIRST,
             bytes,
-            used: BTreeMap::new(),
-            kept: BTreeMap::new(),
+            ..Self::default()
         }
     }
 

@@ -22,6 +22,7 @@ impl Span {
 }
 
 /// An operation in native code.
+#[derive(Clone)]
 pub(crate) struct Native {
     pub(crate) name: String,
     pub(crate) reads: Vec<Span>,

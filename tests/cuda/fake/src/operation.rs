@@ -10,6 +10,7 @@ use crate::native::Native;
 use ptx::Kernel;
 
 /// The source of a copy from the host.
+#[derive(Clone)]
 pub(crate) enum HostSource {
     /// Pageable memory: the bytes were read during the call.
     Taken(Vec<u8>),
@@ -112,6 +113,7 @@ impl Launch {
 }
 
 /// A launch of an executable graph.
+#[derive(Clone)]
 pub(crate) struct GraphRun {
     /// The number of the graph.
     pub(crate) number: u64,
@@ -121,18 +123,14 @@ pub(crate) struct GraphRun {
 }
 
 /// A node of a graph launch.
+#[derive(Clone)]
 pub(crate) struct GraphNode {
-    pub(crate) name: String,
     pub(crate) operation: Operation,
     /// The indices of the nodes that it depends on.
     pub(crate) after: Vec<usize>,
 }
 
 impl GraphRun {
-    pub(crate) fn name(&self) -> String {
-        format!("graph {}", self.number)
-    }
-
     /// Returns `true` if a node runs this kernel.
     pub(crate) fn has(&self, kernel: &Arc<Kernel>) -> bool {
         self.nodes.iter().any(|node| match &node.operation {
@@ -142,7 +140,8 @@ impl GraphRun {
     }
 }
 
-/// An operation of a stream.
+/// An operation of a stream. A node of a graph is a launch, a copy within GPU memory, or a fill.
+#[derive(Clone)]
 pub(crate) enum Operation {
     /// Memory is valid from here on.
     Allocate(Range<u64>),
@@ -179,6 +178,38 @@ pub(crate) enum Operation {
         address: u64,
         value: u64,
     },
+}
+
+impl Operation {
+    /// Returns the name of a node in reports.
+    pub(crate) fn node_name(&self) -> String {
+        match self {
+            Operation::Launch(launch) => format!("kernel `{}`", launch.kernel.name),
+            Operation::Copy { .. } => "a copy".to_owned(),
+            _ => "a fill".to_owned(),
+        }
+    }
+
+    /// Returns `true` if a node can be updated to `new`.
+    pub(crate) fn may_become(&self, new: &Operation) -> bool {
+        use Operation::{Copy, Fill, Launch};
+        match (self, new) {
+            (Launch(_), Launch(_)) | (Copy { .. }, Copy { .. }) => true,
+            (
+                Fill { target: old, unit },
+                Fill {
+                    target,
+                    unit: other,
+                },
+            ) => {
+                // An update of a fill with several rows can only change its address and value.
+                let shape = |target: &Rows| (target.pitch, target.width, target.rows);
+                let both_are_lines = old.rows == 1 && target.rows == 1;
+                both_are_lines || (shape(old) == shape(target) && unit.len() == other.len())
+            }
+            _ => false,
+        }
+    }
 }
 
 /// An operation in the queue of its stream.

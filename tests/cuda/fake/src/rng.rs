@@ -6,6 +6,12 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// A seeded generator.
 pub(crate) struct SeededRng(SplitMix64);
 
+impl Default for SeededRng {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl SeededRng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(SplitMix64::from_seed(seed.to_le_bytes()))

@@ -9,6 +9,7 @@ use crate::code::Code;
 use crate::control::Controls;
 use crate::gpu;
 use crate::state::State;
+use crate::tensor_map::{self, TensorMap};
 
 /// The error if the library that this process loads as NVIDIA's driver is not the fake.
 #[derive(Debug)]
@@ -135,6 +136,15 @@ impl Session {
     /// counted in nodes.
     pub fn graphs(&self) -> Vec<String> {
         self.with(|state| state.graphs.descriptions.clone())
+    }
+
+    /// Returns the tensor map with this encoding, or `None` if no call of the session encoded it.
+    pub fn tensor_map(&self, bytes: &[u8; tensor_map::BYTES]) -> Option<TensorMap> {
+        let number = tensor_map::decode(bytes)?;
+        self.with(|state| {
+            let index = (number as usize).checked_sub(1)?;
+            state.tensor_maps.get(index).cloned()
+        })
     }
 
     /// Ends the session: executes the remaining operations, checks for leaks, and returns all reports.

@@ -18,6 +18,7 @@ use crate::memory::{Memory, Origin};
 use crate::peer::Peers;
 use crate::rng::SeededRng;
 use crate::stream::Streams;
+use crate::tensor_map::TensorMap;
 use crate::time::Time;
 use ptx::Kernel;
 use ptx::Kind;
@@ -57,6 +58,7 @@ pub(crate) struct Module {
 }
 
 /// The state of the fake.
+#[derive(Default)]
 pub(crate) struct State {
     /// The number of the current session. `None` if the fake is inert: a driver that sees no GPU.
     pub(crate) session: Option<u64>,
@@ -66,8 +68,8 @@ pub(crate) struct State {
     pub(crate) primaries: Vec<Primary>,
     /// The context that is current on the calling thread; 0 for none.
     pub(crate) current: u64,
-    /// Whether this call meets a fault. A releasing call releases its object and then returns the error.
-    pub(crate) meets_fault: bool,
+    /// The function that is called.
+    pub(crate) call: &'static str,
     /// The accesses of the current graph node, while one is executed.
     pub(crate) node_accesses: Option<Vec<(Kind, Range<u64>)>>,
     /// Set once the GPU is broken; every call returns this code.
@@ -96,6 +98,8 @@ pub(crate) struct State {
     pub(crate) pools: BTreeMap<u64, usize>,
     pub(crate) modules: BTreeMap<u64, Module>,
     pub(crate) functions: BTreeMap<u64, Function>,
+    /// The encoded tensor maps, in order.
+    pub(crate) tensor_maps: Vec<TensorMap>,
     pub(crate) host: Clock,
     calls: BTreeMap<String, u64>,
     pub(crate) calls_total: u64,
@@ -169,42 +173,14 @@ pub(crate) fn changed() {
 impl State {
     fn new() -> Self {
         Self {
-            session: None,
-            sessions: 0,
-            initialized: false,
             primaries: vec![Primary::default()],
-            current: 0,
-            meets_fault: false,
-            node_accesses: None,
-            sticky: None,
-            rng: SeededRng::new(0),
-            time: Time::new(0),
-            stepped: false,
             next_handle: HANDLE_FIRST,
             past_handles_end: HANDLE_FIRST,
-            priorities: Vec::new(),
-            launched: Vec::new(),
             writes_values: true,
             driver_version: DRIVER_VERSION,
             memory: Memory::new(MEMORY_BYTES),
-            streams: Streams::default(),
-            events: BTreeMap::new(),
-            graphs: Graphs::default(),
-            peers: Peers::default(),
-            pools: BTreeMap::new(),
-            modules: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            host: Clock::default(),
-            calls: BTreeMap::new(),
-            calls_total: 0,
-            callers: HashSet::new(),
             traced: std::env::var_os("FAKE_CUDA_TRACE").is_some(),
-            faults: Vec::new(),
-            faults_injected: 0,
-            executed: 0,
-            kernels_run: BTreeMap::new(),
-            break_at: None,
-            reports: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -221,7 +197,7 @@ impl State {
             stepped,
             next_handle: self.next_handle,
             past_handles_end: self.next_handle,
-            memory: std::mem::replace(&mut self.memory, Memory::new(0)),
+            memory: std::mem::take(&mut self.memory),
             ..Self::new()
         };
         *self = fresh;
@@ -304,9 +280,15 @@ impl State {
         self.faults.push(Fault { name, after, code });
     }
 
+    /// Adds a report, and returns the code of the call that it refuses.
+    pub(crate) fn refuse(&mut self, code: Code, report: impl Into<String>) -> Code {
+        self.report(report.into());
+        code
+    }
+
     /// Returns the name of the current call in reports.
-    pub(crate) fn this_call(&self, name: &str) -> String {
-        format!("`{name}` (call {})", self.calls_total)
+    pub(crate) fn this_call(&self) -> String {
+        format!("`{}` (call {})", self.call, self.calls_total)
     }
 
     /// Advances the host by one step.

@@ -1,6 +1,6 @@
 //! Tensor maps: 128 bytes that describe a tensor and the part of it that an instruction copies. NVIDIA's encoding is
-//! opaque; this one is the fake's own and can be decoded. Of the documented rules of `cuTensorMapEncodeTiled` and
-//! `..Im2col`, the fake has those about addresses, strides and boxes.
+//! opaque; the fake's is the number of the map in its session, which keeps the map. Of the documented rules of
+//! `cuTensorMapEncodeTiled` and `..Im2col`, the fake has those about addresses, strides and boxes.
 
 /// The size and alignment of a map in bytes.
 pub(crate) const BYTES: usize = 128;
@@ -58,107 +58,18 @@ pub struct TensorMap {
     pub fill: u32,
 }
 
-impl TensorMap {
-    pub(crate) fn encode(&self) -> [u8; BYTES] {
-        let mut map = Writer {
-            bytes: [0; BYTES],
-            at: 0,
-        };
-        let is_tiled = matches!(self.part, Part::Tiled { .. });
-        map.put(&MARK);
-        for number in [
-            u32::from(is_tiled),
-            self.data_type,
-            self.dims.len() as u32,
-            self.interleave,
-            self.swizzle,
-            self.l2_promotion,
-            self.fill,
-        ] {
-            map.put(&[number as u8]);
-        }
-        for index in 0..RANK_MAX {
-            map.put(&[self.element_strides.get(index).copied().unwrap_or(0) as u8]);
-        }
-        map.put(&self.address.to_le_bytes());
-        for index in 0..RANK_MAX {
-            // Stores the length minus one: 2^32 is allowed, and 0 is not.
-            let last = self.dims.get(index).map_or(0, |dim| dim - 1);
-            map.put(&(last as u32).to_le_bytes());
-        }
-        for index in 0..RANK_MAX - 1 {
-            let stride = self.strides.get(index).copied().unwrap_or(0);
-            map.put(&stride.to_le_bytes());
-        }
-        let numbers: Vec<i32> = match &self.part {
-            Part::Tiled { box_dims } => box_dims.iter().map(|dim| *dim as i32).collect(),
-            Part::Im2col {
-                lower_corner,
-                upper_corner,
-                channels_per_pixel,
-                pixels_per_column,
-            } => {
-                let others = [*channels_per_pixel as i32, *pixels_per_column as i32];
-                let corners = lower_corner.iter().chain(upper_corner);
-                corners.copied().chain(others).collect()
-            }
-        };
-        for number in numbers {
-            map.put(&(number as i16).to_le_bytes());
-        }
-        map.bytes
-    }
+/// Encodes the number of a map, from 1.
+pub(crate) fn encode(number: u64) -> [u8; BYTES] {
+    let mut map = [0; BYTES];
+    map[..4].copy_from_slice(&MARK);
+    map[8..16].copy_from_slice(&number.to_le_bytes());
+    map
+}
 
-    /// Decodes a map. Returns `None` if the fake did not encode these bytes.
-    pub fn decode(bytes: &[u8; BYTES]) -> Option<Self> {
-        let mut map = Reader(bytes);
-        if map.take::<4>() != MARK {
-            return None;
-        }
-        let kinds = map.take::<7>().map(u32::from);
-        let [
-            tiled,
-            data_type,
-            rank,
-            interleave,
-            swizzle,
-            l2_promotion,
-            fill,
-        ] = kinds;
-        let rank = rank as usize;
-        if rank == 0 || rank > RANK_MAX {
-            return None;
-        }
-        let element_strides = map.take::<RANK_MAX>().map(u32::from);
-        let address = u64::from_le_bytes(map.take());
-        let dims: [u64; RANK_MAX] =
-            std::array::from_fn(|_| u64::from(u32::from_le_bytes(map.take())) + 1);
-        let strides: [u64; RANK_MAX - 1] = std::array::from_fn(|_| u64::from_le_bytes(map.take()));
-        let mut numbers = || i32::from(i16::from_le_bytes(map.take()));
-        let part = match tiled {
-            1 => Part::Tiled {
-                box_dims: (0..rank).map(|_| numbers() as u32).collect(),
-            },
-            _ => Part::Im2col {
-                lower_corner: (2..rank).map(|_| numbers()).collect(),
-                upper_corner: (2..rank).map(|_| numbers()).collect(),
-                channels_per_pixel: numbers() as u32,
-                pixels_per_column: numbers() as u32,
-            },
-        };
-        Some(Self {
-            data_type,
-            address,
-            dims: dims[..rank].to_vec(),
-            strides: strides[..rank - 1].to_vec(),
-            part,
-            element_strides: element_strides[..rank].to_vec(),
-            interleave,
-            swizzle,
-            l2_promotion,
-            fill,
-        })
-    }
+/// Decodes the number of a map. Returns `None` if the fake did not encode these bytes.
+pub(crate) fn decode(map: &[u8; BYTES]) -> Option<u64> {
+    let number = u64::from_le_bytes(*map[8..].first_chunk()?);
+    (encode(number) == *map).then_some(number)
 }
 
 impl TensorMap {
@@ -212,32 +123,5 @@ impl TensorMap {
         steps.fold(row, |bytes, (dim, stride)| {
             bytes.saturating_add((dim - 1).saturating_mul(*stride))
         })
-    }
-}
-
-/// Appends bytes to a map.
-struct Writer {
-    bytes: [u8; BYTES],
-    at: usize,
-}
-
-impl Writer {
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-}
-
-/// Reads bytes of a map in order.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    /// Returns the next `COUNT` bytes. A map has enough for all fields.
-    fn take<const COUNT: usize>(&mut self) -> [u8; COUNT] {
-        let mut taken = [0; COUNT];
-        let (now, rest) = self.0.split_at(COUNT);
-        taken.copy_from_slice(now);
-        self.0 = rest;
-        taken
     }
 }

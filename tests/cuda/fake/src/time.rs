@@ -15,6 +15,7 @@ const THREADS_PER_NS: u64 = 50;
 const JITTER_NS: usize = 512;
 
 /// Nanoseconds since the session began.
+#[derive(Default)]
 pub(crate) struct Time {
     now_ns: u64,
     /// A separate generator, so that times do not affect the order of execution.

@@ -1,9 +1,8 @@
 //! Decoded instructions.
 
-use crate::number::Mode;
-pub(super) use crate::operations::{
-    Binary, Carrying, Comparison, Compute, Shuffle, Ternary, Type, Unary,
-};
+use crate::Kind;
+use crate::table::{Carrying, Context, Function};
+use crate::types::Type;
 
 /// Special registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +43,26 @@ pub(super) struct Address {
     pub(super) offset: u64,
 }
 
+/// A load, a store, or an atomic addition.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) kind: Kind,
+    pub(super) space: Space,
+    pub(super) ty: Type,
+    pub(super) at: Address,
+    /// The registers that receive the bits before the access.
+    pub(super) targets: Box<[Option<usize>]>,
+    /// What is stored or added.
+    pub(super) values: Box<[Source]>,
+}
+
+/// The modes of a shuffle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shuffle {
+    Down,
+    Index,
+}
+
 /// A collective of the lanes of a warp.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Collective {
@@ -53,91 +72,50 @@ pub(super) enum Collective {
         target: usize,
         /// The predicate that receives whether the source lane is in range.
         valid: Option<usize>,
-        a: Source,
-        by: Source,
-        bounds: Source,
+        /// The value, the lane or distance, and the bounds.
+        operands: [Source; 3],
     },
 }
 
 /// The action of an instruction.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    Load {
-        space: Space,
-        ty: Type,
-        targets: Box<[Option<usize>]>,
-        from: Address,
-    },
-    Store {
-        space: Space,
-        ty: Type,
-        values: Box<[Source]>,
-        to: Address,
-    },
-    /// A computation of each lane on its own. The type is that of the operands.
+    /// A computation without other effects.
     Compute {
-        op: Compute,
-        ty: Type,
-        mode: Mode,
+        function: Function,
+        of: Context,
         target: usize,
-        operands: [Source; 3],
+        operands: [Source; 4],
     },
-    /// Combines parts of `bytes` bytes, the lowest first.
-    Pack {
-        bytes: u8,
-        target: usize,
-        parts: Box<[Source]>,
-    },
+    /// Splits a value into parts of `bytes` bytes, the lowest first.
     Unpack {
         bytes: u8,
         targets: Box<[Option<usize>]>,
         from: Source,
     },
-    /// Inserts `count` bits of `a` into `b` at bit `place`.
-    InsertBits {
-        ty: Type,
-        target: usize,
-        a: Source,
-        b: Source,
-        place: Source,
-        count: Source,
-    },
     Carrying {
-        op: Carrying,
+        function: Carrying,
         ty: Type,
         /// Whether the carry is an operand.
         carry_in: bool,
         /// Whether the carry is set.
         carry_out: bool,
         target: usize,
-        a: Source,
-        b: Source,
-        c: Source,
+        operands: [Source; 3],
     },
-    /// An atomic addition.
-    Atomic {
-        space: Space,
-        ty: Type,
-        target: Option<usize>,
-        at: Address,
-        a: Source,
-    },
+    Access(Access),
     Collective {
         collective: Collective,
         lanes: Source,
     },
     /// A barrier of a block.
-    Barrier {
-        id: Source,
-    },
-    Branch {
-        to: usize,
-    },
+    Barrier(Source),
+    /// Continues with this instruction.
+    Branch(usize),
     /// Copies within local memory: from, to, bytes.
     CopyLocal(Box<[(usize, usize, usize)]>),
-    Call {
-        to: usize,
-    },
+    /// Continues with this instruction until a return.
+    Call(usize),
     Return,
     Exit,
     Trap,

@@ -4,9 +4,8 @@
 //! of memory that a kernel accesses from [`Global`], and returns the accessed bytes, the races between threads, and the
 //! reason why a launch stopped.
 //!
-//! An unknown instruction, modifier or directive is an error when the module is loaded, never a wrong result. The lanes
-//! of a warp at the same instruction run it together. Of diverged lanes, those at the earliest instruction run first,
-//! so that they reconverge. Warps take turns, and blocks run one after the other.
+//! An unknown instruction, modifier or directive is an error when the module is loaded, never a wrong result. The threads
+//! of a block take turns, from one barrier or collective to the next, and blocks run one after the other.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -14,26 +13,24 @@
 //! | `parse` | parses tokens to kernels |
 //! | `decode` | decodes a statement to an instruction |
 //! | `operands` | the modifiers and operands of a statement |
-//! | `instruction`, `operations` | the instructions and operations |
-//! | `integer`, `arithmetic` | evaluates operations on integers, and on all types |
-//! | `format`, `number` | floats of every width, computed exactly and rounded once |
-//! | `run` | runs a launch: blocks, warps, memory, collectives |
+//! | `instruction` | the decoded instructions |
+//! | `table` | the instructions that compute: their types, operands and functions |
+//! | `types`, `number` | types, and floats of every width, computed exactly and rounded once |
+//! | `run` | runs a launch: blocks, threads, memory, collectives |
 //! | `shadow` | the accesses within a launch, and its race detector |
 
-mod arithmetic;
 mod decode;
-mod format;
 mod instruction;
-mod integer;
 mod number;
 mod operands;
-mod operations;
 mod parse;
 mod run;
 mod shadow;
+mod table;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod types;
 
 use std::ptr::NonNull;
 

@@ -6,7 +6,7 @@
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use rustc_apfloat::{Float, FloatConvert, Round};
 
-pub(super) use crate::format::Format;
+use crate::types::Format;
 
 /// The rounding of an inexact result, or of a float to an integral value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,31 +99,22 @@ pub(super) fn compute(operation: Operation, format: Format, mode: Mode, values: 
         true => values.map(|bits| format.flushed(bits)),
         false => values,
     };
-    let bits = match (format, mode.rounding) {
-        (Format::F32, Rounding::Nearest) => {
-            let [a, b, c] = values.map(|bits| f32::from_bits(bits as u32));
-            u64::from(
-                match operation {
-                    Operation::Add => a + b,
-                    Operation::Mul => a * b,
-                    Operation::Div => a / b,
-                    Operation::Fma => a.mul_add(b, c),
-                    Operation::Sqrt => a.sqrt(),
-                }
-                .to_bits(),
-            )
-        }
-        (Format::F64, Rounding::Nearest) => {
-            let [a, b, c] = values.map(f64::from_bits);
-            match operation {
+    macro_rules! by_processor {
+        ($float:ty, $bits:ty) => {{
+            let [a, b, c] = values.map(|bits| <$float>::from_bits(bits as $bits));
+            let result = match operation {
                 Operation::Add => a + b,
                 Operation::Mul => a * b,
                 Operation::Div => a / b,
                 Operation::Fma => a.mul_add(b, c),
                 Operation::Sqrt => a.sqrt(),
-            }
-            .to_bits()
-        }
+            };
+            u64::from(result.to_bits())
+        }};
+    }
+    let bits = match (format, mode.rounding) {
+        (Format::F32, Rounding::Nearest) => by_processor!(f32, u32),
+        (Format::F64, Rounding::Nearest) => by_processor!(f64, u64),
         _ => compute_soft(operation, format, mode.rounding, values),
     };
     finish(format, mode, bits, values)

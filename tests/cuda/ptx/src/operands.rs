@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::instruction::{Address, Source, Space, Special, Type};
+use crate::instruction::{Address, Source, Space, Special};
 use crate::number::{Mode, Rounding};
+use crate::types::Type;
 
 /// The memory that a name refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,11 +109,9 @@ impl<'s, 'a> Statement<'s, 'a> {
         place.map(|place| self.modifiers.remove(place)).is_some()
     }
 
-    /// Ignores modifiers that do not affect the result. Returns whether any was present.
-    pub(super) fn ignore(&mut self, names: &[&str]) -> bool {
-        let before = self.modifiers.len();
+    /// Ignores modifiers that do not affect the result.
+    pub(super) fn ignore(&mut self, names: &[&str]) {
         self.modifiers.retain(|modifier| !names.contains(modifier));
-        self.modifiers.len() < before
     }
 
     /// Consumes the next modifier that `read` accepts, if there is one.
@@ -160,11 +159,6 @@ impl<'s, 'a> Statement<'s, 'a> {
         operand.ok_or_else(|| "too few operands".to_owned())
     }
 
-    /// Returns `true` if there is another operand.
-    pub(super) fn has_more(&self) -> bool {
-        self.next < self.operands.len()
-    }
-
     pub(super) fn target(&mut self) -> Result<usize, String> {
         match self.operand()? {
             [name] => self.scope.register(name),
@@ -174,25 +168,15 @@ impl<'s, 'a> Statement<'s, 'a> {
 
     /// Parses a register and optionally another after `|`; `_` is `None`.
     pub(super) fn two_targets(&mut self) -> Result<[Option<usize>; 2], String> {
+        let scope = self.scope;
         let one = |name: &str| match name {
             "_" => Ok(None),
-            name => self.scope.register(name).map(Some),
+            name => scope.register(name).map(Some),
         };
-        match self.operands.get(self.next).copied() {
-            Some([first]) => {
-                let found = [one(first)?, None];
-                self.next += 1;
-                Ok(found)
-            }
-            Some([first, "|", second]) => {
-                let found = [one(first)?, one(second)?];
-                self.next += 1;
-                Ok(found)
-            }
-            words => Err(format!(
-                "`{}` is not a target",
-                words.unwrap_or_default().concat()
-            )),
+        match self.operand()? {
+            [first] => Ok([one(first)?, None]),
+            [first, "|", second] => Ok([one(first)?, one(second)?]),
+            words => Err(format!("`{}` is not a target", words.concat())),
         }
     }
 
@@ -200,32 +184,49 @@ impl<'s, 'a> Statement<'s, 'a> {
         source(self.scope, ty, self.operand()?)
     }
 
-    /// Parses a register or value, or several in braces; `_` is `None`.
-    pub(super) fn vector_operand(&mut self, ty: Type) -> Result<Vec<Option<Source>>, String> {
+    /// Parses `count` registers or values, which are in braces if there are several; `_` is `None`.
+    fn vector(&mut self, count: usize, ty: Type) -> Result<Vec<Option<Source>>, String> {
+        let scope = self.scope;
         let one = |words: &[&str]| match words {
             ["_"] => Ok(None),
-            words => source(self.scope, ty, words).map(Some),
+            words => source(scope, ty, words).map(Some),
         };
-        let words = *self.operands.get(self.next).ok_or("too few operands")?;
-        let found = match words {
-            ["{", within @ .., "}"] => split_operands(within).into_iter().map(one).collect(),
-            words => Ok(vec![one(words)?]),
+        let found: Vec<_> = match self.operand()? {
+            ["{", within @ .., "}"] => {
+                let parts = split_operands(within).into_iter();
+                parts.map(one).collect::<Result<_, _>>()?
+            }
+            words => vec![one(words)?],
         };
-        self.next += 1;
-        found
+        match found.len() == count {
+            true => Ok(found),
+            false => Err(format!("expected {count} parts, got {}", found.len())),
+        }
     }
 
-    /// Parses one or several target registers; `_` is `None`.
-    pub(super) fn vector_targets(&mut self, ty: Type) -> Result<Box<[Option<usize>]>, String> {
-        let registers = self
-            .vector_operand(ty)?
-            .into_iter()
-            .map(|target| match target {
-                None => Ok(None),
-                Some(Source::Register(register)) => Ok(Some(register)),
-                Some(_) => Err("expected a register, got a value".to_owned()),
-            });
+    /// Parses target registers; `_` is `None`.
+    pub(super) fn vector_targets(
+        &mut self,
+        count: usize,
+        ty: Type,
+    ) -> Result<Box<[Option<usize>]>, String> {
+        let targets = self.vector(count, ty)?.into_iter();
+        let registers = targets.map(|target| match target {
+            None => Ok(None),
+            Some(Source::Register(register)) => Ok(Some(register)),
+            Some(_) => Err("expected a register, got a value".to_owned()),
+        });
         registers.collect()
+    }
+
+    /// Parses values.
+    pub(super) fn vector_values(
+        &mut self,
+        count: usize,
+        ty: Type,
+    ) -> Result<Box<[Source]>, String> {
+        let values: Option<_> = self.vector(count, ty)?.into_iter().collect();
+        values.ok_or_else(|| "a value is missing".to_owned())
     }
 
     /// Parses an address. The parameters of functions are in local memory.
@@ -263,17 +264,15 @@ impl<'s, 'a> Statement<'s, 'a> {
 
     /// Consumes the modifier for the state space. Constants are in global memory.
     pub(super) fn space(&mut self) -> Space {
-        if self.has("global") || self.has("const") {
-            Space::Global
-        } else if self.has("shared") {
-            Space::Shared
-        } else if self.has("param") {
-            Space::Parameter
-        } else if self.has("local") {
-            Space::Local
-        } else {
-            Space::Generic
-        }
+        let spaces = [
+            ("global", Space::Global),
+            ("const", Space::Global),
+            ("shared", Space::Shared),
+            ("param", Space::Parameter),
+            ("local", Space::Local),
+        ];
+        let found = spaces.into_iter().find(|(name, _)| self.has(name));
+        found.map_or(Space::Generic, |(_, space)| space)
     }
 }
 

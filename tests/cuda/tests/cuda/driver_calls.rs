@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use fake_cuda::Session;
 use millstream_actors::{Device, Driver};
 use millstream_client::arguments::{CubeCount, update, write};
 use millstream_client::handle::Handle;
@@ -17,10 +16,10 @@ use rstest::rstest;
 use crate::support::*;
 
 struct Rig {
-    gpu: Session,
-    device: Device,
-    driver: Driver,
     fill: KernelHandle,
+    driver: Driver,
+    device: Device,
+    gpu: Gpu,
 }
 
 /// Numbers of driver calls.
@@ -50,7 +49,7 @@ impl Calls {
 
 impl Rig {
     fn new(queues: usize) -> Self {
-        let gpu = Session::begin_stepped(1).unwrap_or_else(|error| panic!("{error}"));
+        let gpu = stepped(1);
         let kind = Cuda::ordinal(0).queues(queues);
         let (device, driver) = Device::open_driven(kind, options()).unwrap();
         let fill = device.new_client().kernel(fill()).unwrap();
@@ -102,11 +101,6 @@ impl Rig {
             others: self.gpu.calls_total() - launches - records - waits - polls,
         }
     }
-
-    fn end(self) {
-        drop((self.fill, self.driver, self.device));
-        self.gpu.assert_clean();
-    }
 }
 
 /// I9: on one queue, each launch is one call, and each batch one more.
@@ -117,8 +111,6 @@ fn a_launch_costs_one_call_and_a_batch_one_more_i9(#[values(1, 2, 15)] launches:
     let to = stream.empty::<u32>(32).unwrap();
     let calls = rig.calls_of(|rig| (0..launches).for_each(|_| rig.launch(&stream, &to)));
     assert_eq!(calls, Calls::of(launches, 1));
-    drop((to, stream));
-    rig.end();
 }
 
 /// I3: a hazard between queues costs one more wait, and at most one more event, recorded behind the earlier task.
@@ -144,8 +136,6 @@ fn a_hazard_between_queues_costs_one_wait_and_at_most_one_event_i3() {
         ..independent
     };
     assert_eq!(conflicting, at_most);
-    drop((buffers, streams));
-    rig.end();
 }
 
 /// I9: with threads, each batch is one event, which its queue's thread waits for once. The only other calls create
@@ -190,17 +180,13 @@ fn with_threads_a_batch_costs_one_event_and_one_wait_i9() {
     assert_eq!(calls(2), calls(1), "each event is waited for once");
     let all: u64 = (0..names.len()).map(calls).sum();
     assert_eq!(after.0.1 - before.0.1, all, "no other function is called");
-    drop((to, fill, stream, client, device));
-    gpu.assert_clean();
 }
 
 /// I11: requests that need no work of the GPU make no driver calls.
 #[test]
 fn an_idle_device_makes_no_driver_calls_i11() {
     let gpu = gpu(3);
-    let device = open(2);
-    let client = device.new_client();
-    let stream = client.new_stream();
+    let (device, client, stream) = opened(2);
     let values = stream.create(&[1_u32; 32]).unwrap();
     stream.host("nothing", (update(&values),), || {}).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [1; 32]);
@@ -214,6 +200,4 @@ fn an_idle_device_makes_no_driver_calls_i11() {
         stream.flush().unwrap();
     }
     assert_eq!(gpu.calls_total(), before);
-    drop((values, stream, client, device));
-    gpu.assert_clean();
 }

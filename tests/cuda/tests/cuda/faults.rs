@@ -21,30 +21,25 @@ use crate::support::*;
 #[case::illegal_address(700)]
 fn each_refused_driver_call_is_a_typed_error_and_leaks_nothing_i5_i10(#[case] code: u32) {
     for nth in 1.. {
-        let gpu = gpu(nth);
+        let mut gpu = gpu(nth);
         gpu.fault(None, nth, code);
-        let (mut lost, mut failed) = (false, false);
+        let mut failed = false;
         match try_open(2) {
             Ok(device) => {
                 let ran = program::run(&device);
                 failed = ran.is_err();
                 let timed_out = matches!(ran, Err(Error::TimedOut { .. }));
                 assert!(!timed_out, "call {nth}: a request is not answered");
-                lost = matches!(device.health(), Health::Lost { .. });
+                let mut lost = matches!(device.health(), Health::Lost { .. });
                 let report = device.close(PATIENCE);
                 lost |= !report.drained;
                 // A lost device also leaves its threads behind.
                 assert!(lost || report.threads_left == 0, "call {nth}: {report:?}");
+                gpu.may_leak = lost;
             }
             Err(why) => assert!(why.to_string().contains("the driver"), "call {nth}: {why}"),
         }
-        let met = gpu.faults_injected();
-        let mut reports = gpu.end();
-        if lost {
-            reports.retain(|report| !report.starts_with("leak: "));
-        }
-        assert!(reports.is_empty(), "call {nth}: {}", reports.join("\n"));
-        if met == 0 {
+        if gpu.faults_injected() == 0 {
             assert!(
                 !failed && nth > 100,
                 "without a fault the program succeeds and makes more than 100 calls; it made {nth}"
@@ -78,8 +73,6 @@ fn a_copy_without_memory_for_one_of_its_parts_is_refused_as_a_whole_i4_i7() {
         assert_eq!(gpu.faults_injected(), 1);
         assert_eq!(stream.read(&long).wait().unwrap(), vec![5; 3 << 20]);
         assert!(device.close(PATIENCE).drained);
-        drop((stream, long, device));
-        gpu.assert_clean();
     }
 }
 
@@ -88,7 +81,8 @@ fn a_copy_without_memory_for_one_of_its_parts_is_refused_as_a_whole_i4_i7() {
 #[test]
 fn a_copy_that_fails_after_its_first_part_loses_the_device_i2_i5() {
     for call in ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {
-        let gpu = gpu(2);
+        let mut gpu = gpu(2);
+        gpu.may_leak = true;
         let device = open(2);
         let stream = device.new_client().new_stream();
         gpu.fault(Some(call), 2, 1);
@@ -102,10 +96,6 @@ fn a_copy_that_fails_after_its_first_part_loses_the_device_i2_i5() {
         );
         assert_eq!(gpu.faults_injected(), 1);
         device.close(PATIENCE);
-        drop((stream, device));
-        let mut reports = gpu.end();
-        reports.retain(|report| !report.starts_with("leak: "));
-        assert!(reports.is_empty(), "{call}: {}", reports.join("\n"));
     }
 }
 
@@ -150,6 +140,4 @@ fn panics_and_refused_code_of_custom_tasks_are_dropped_on_the_gc_thread_i6() {
     drop(release);
     assert_eq!(thread().as_deref(), Some("millstream-gc"));
     assert_eq!(gpu.faults_injected(), 1);
-    drop((stream, device));
-    gpu.assert_clean();
 }

@@ -18,10 +18,8 @@ fn words() -> Kernel {
 /// I6: the entry point receives the metadata of a launch by value, padded with zeros.
 #[test]
 fn metadata_reaches_the_kernel_by_value_i6() {
-    let gpu = gpu(1);
-    let device = open(1);
-    let client = device.new_client();
-    let stream = client.new_stream();
+    let _gpu = gpu(1);
+    let (_device, client, stream) = opened(1);
     let options = CudaLaunch::default().metadata_words(8);
     let kernel = client.kernel(words().with(options)).unwrap();
     let to = stream.empty::<u32>(8).unwrap();
@@ -40,8 +38,6 @@ fn metadata_reaches_the_kernel_by_value_i6() {
     let why = stream.read(&to).wait().unwrap_err().to_string();
     assert!(why.contains("at most 8 words of metadata"), "{why}");
     assert!(why.contains("got 14"), "{why}");
-    drop((to, kernel, stream, client, device));
-    gpu.assert_clean();
 }
 
 /// I7: a kernel whose launch options do not match its entry point, or exceed a limit, is refused when it is prepared.
@@ -56,15 +52,13 @@ fn launch_options_that_do_not_match_the_entry_point_are_refused_i7(
     #[case] options: CudaLaunch,
     #[case] expected: &str,
 ) {
-    let gpu = gpu(2);
+    let _gpu = gpu(2);
     let device = open(1);
     let why = device
         .new_client()
         .kernel(words().with(options))
         .unwrap_err();
     assert!(why.to_string().contains(expected), "{why}");
-    drop((why, device));
-    gpu.assert_clean();
 }
 
 /// I6: clusters, cooperative and programmatic launches reach the driver. A number of cubes that is not a multiple of
@@ -72,9 +66,7 @@ fn launch_options_that_do_not_match_the_entry_point_are_refused_i7(
 #[test]
 fn launch_attributes_reach_the_driver_i6() {
     let gpu = gpu(5);
-    let device = open(1);
-    let client = device.new_client();
-    let stream = client.new_stream();
+    let (_device, client, stream) = opened(1);
     let options = CudaLaunch::default().cluster([2, 1, 1]).cooperative();
     // SAFETY: no task that may still run writes memory that the kernel accesses, so the kernel need not wait for any.
     let programmatic = unsafe { CudaLaunch::default().programmatic() };
@@ -101,8 +93,6 @@ fn launch_attributes_reach_the_driver_i6() {
             "fill <<<[1, 1, 1], [256, 1, 1], 0>>> programmatic priority 0",
         ]
     );
-    drop((to, pairs, large, programmatic, stream, client, device));
-    gpu.assert_clean();
 }
 
 /// I12: streams of high and of low priority have queues of their own, whose driver streams have the highest and the
@@ -137,8 +127,6 @@ fn streams_run_on_queues_of_their_priority_i12() {
         .map(|launch| launch.rsplit(' ').next().unwrap());
     let expected = ["0", "0", "-5"].into_iter().flat_map(|level| [level; 6]);
     assert!(levels.eq(expected), "{launched:?}");
-    drop((handles, device));
-    gpu.assert_clean();
 }
 
 /// I12: a device has the requested number of queues, plus two with priority queues. A total outside 1 to 16 is refused.
@@ -155,7 +143,7 @@ fn a_device_has_the_requested_number_of_queues_i12(
     #[case] requested: Cuda,
     #[case] expected: Option<usize>,
 ) {
-    let gpu = gpu(4);
+    let _gpu = gpu(4);
     let opened = Device::open_with(requested, options());
     assert_eq!(
         opened
@@ -167,6 +155,4 @@ fn a_device_has_the_requested_number_of_queues_i12(
     if let Err(error) = &opened {
         assert!(error.to_string().contains("from 1 to 16"), "{error}");
     }
-    drop(opened);
-    gpu.assert_clean();
 }

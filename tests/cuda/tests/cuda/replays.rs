@@ -101,8 +101,6 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
     }
     assert_eq!(gpu.calls("cuGraphInstantiateWithFlags"), 1);
     assert_eq!(gpu.calls("cuLaunchKernel"), launches);
-    drop((rig, others, saxpy, client, device));
-    gpu.assert_clean();
 }
 
 /// I12: the tasks of a long recording are issued one by one as the stream has room, in the first replay and while spans
@@ -112,9 +110,7 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
 fn a_long_replay_does_not_fill_the_stream_i12(#[values(false, true)] traced: bool) {
     const TASKS: u32 = 3_000;
     let gpu = gpu(1);
-    let device = open(1);
-    let client = device.new_client();
-    let stream = client.new_stream();
+    let (_device, client, stream) = opened(1);
     let x = stream.create(&[0_u32; LEN]).unwrap();
     let recording = stream.record(|r| (1..=TASKS).try_for_each(|value| r.fill(&x, value)));
     let recording = recording.unwrap();
@@ -143,8 +139,6 @@ fn a_long_replay_does_not_fill_the_stream_i12(#[values(false, true)] traced: boo
     if let Some(profile) = profile {
         stream.end_profile(profile).wait().unwrap();
     }
-    drop((recording, x, stream, client, device));
-    gpu.assert_clean();
 }
 
 /// I1, I2: three chains of two tasks access different buffers, and two more tasks add up their results. The graph has
@@ -179,8 +173,6 @@ fn independent_branches_of_a_replay_are_not_ordered_i1_i2(#[values(1, 2, 3, 4, 5
     // Three edges from fills to launches, two to the launch that adds `b` to `a`, two to the launch that adds `c`.
     // There is no edge from `c`'s launch to the launch that adds `b`.
     assert_eq!(gpu.graphs(), ["8 nodes, 7 edges, longest path 4"]);
-    drop((recording, x, a, b, c, stream, saxpy, client, device));
-    gpu.assert_clean();
 }
 
 /// I2: a replay orders tasks whose arguments overlap, even if the recorded ones did not. It is issued task by task
@@ -243,10 +235,6 @@ fn a_replay_orders_tasks_whose_arguments_overlap_i2(#[values(1, 2, 3, 4, 5, 6)] 
         assert_eq!(launches, launched, "turn {turn}");
     }
     assert_eq!(gpu.graphs(), ["6 nodes, 3 edges, longest path 2"]);
-    drop((
-        recording, parameters, both, x, stream, saxpy, client, device,
-    ));
-    gpu.assert_clean();
 }
 
 /// I1: a replay with other words changes only the nodes of those tasks that use them, by one call each.
@@ -302,8 +290,6 @@ fn changed_words_cost_one_call_for_each_task_that_uses_them_i1() {
         assert_eq!(changed() - before, nodes, "replay {nth}");
         assert_eq!(gpu.calls("cuGraphLaunch"), nth as u64, "replay {nth}");
     }
-    drop((recording, x, ys, stream, saxpy, client, device));
-    gpu.assert_clean();
 }
 
 /// I7, I10: whichever driver call is refused, a replay computes the correct data or poisons it with the error, and
@@ -312,7 +298,7 @@ fn changed_words_cost_one_call_for_each_task_that_uses_them_i1() {
 fn a_refused_driver_call_during_replays_is_contained_i7_i10(#[values(1, 2, 200)] code: u32) {
     let mut failed_reads = 0;
     for nth in 1.. {
-        let gpu = gpu(nth);
+        let mut gpu = gpu(nth);
         let device = open(1);
         let client = device.new_client();
         let saxpy = client.kernel(saxpy()).unwrap();
@@ -334,14 +320,8 @@ fn a_refused_driver_call_during_replays_is_contained_i7_i10(#[values(1, 2, 200)]
                 Err(_) => failed_reads += 1,
             }
         }
-        let lost = matches!(device.health(), Health::Lost { .. });
-        let met = gpu.faults_injected();
-        drop((rig, other, saxpy, client, device));
-        let mut reports = gpu.end();
-        // A lost device frees nothing (I10).
-        reports.retain(|report| !(lost && report.starts_with("leak: ")));
-        assert!(reports.is_empty(), "call {nth}: {reports:#?}");
-        if met == 0 {
+        gpu.may_leak = matches!(device.health(), Health::Lost { .. });
+        if gpu.faults_injected() == 0 {
             assert!(nth > 20, "expected more than 20 driver calls, got {nth}");
             break;
         }
@@ -373,7 +353,6 @@ fn graphs_are_destroyed_with_their_recordings_i12() {
     drop((streams, saxpy, client, device));
     assert_eq!(gpu.calls("cuGraphExecDestroy"), built);
     assert_eq!(gpu.calls("cuGraphDestroy"), built);
-    gpu.assert_clean();
 }
 
 /// I6: every replay launches kernels with their attributes. Such a recording is issued task by task.
@@ -409,6 +388,4 @@ fn replays_keep_launch_attributes_i6() {
             .all(|launch| launch.contains("cluster [2, 1, 1]")),
         "{launched:?}"
     );
-    drop((recording, to, fill, stream, client, device));
-    gpu.assert_clean();
 }

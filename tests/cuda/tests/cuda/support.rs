@@ -1,15 +1,64 @@
 //! Shared by the tests: a device on the fake driver, and kernels.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use fake_cuda::Session;
 use millstream_actors::Device;
+use millstream_client::{ComputeClient, Stream};
 use millstream_cuda::Cuda;
 use millstream_protocol::{DeviceOptions, Kernel, MemoryOptions, OpenError, Source};
 
+/// A session of the fake. At its end, after the later locals of a test are dropped, the fake has nothing to report.
+pub(crate) struct Gpu {
+    session: Option<Session>,
+    seed: u64,
+    /// Whether resources may be left: a lost device frees nothing (I10).
+    pub(crate) may_leak: bool,
+}
+
+impl Gpu {
+    fn new(session: Result<Session, fake_cuda::NotLoaded>, seed: u64) -> Self {
+        Self {
+            session: Some(session.unwrap_or_else(|error| panic!("{error}"))),
+            seed,
+            may_leak: false,
+        }
+    }
+
+    /// Ends the session and returns its reports.
+    pub(crate) fn end(mut self) -> Vec<String> {
+        self.session.take().map_or(Vec::new(), Session::end)
+    }
+}
+
+impl Deref for Gpu {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        self.session.as_ref().expect("it has not ended")
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // The session prints the reports of a test that has failed.
+        if let Some(session) = self.session.take_if(|_| !std::thread::panicking()) {
+            let mut reports = session.end();
+            reports.retain(|report| !(self.may_leak && report.starts_with("leak: ")));
+            assert!(reports.is_empty(), "seed {}: {reports:#?}", self.seed);
+        }
+    }
+}
+
 /// Begins a session of the fake with this seed.
-pub(crate) fn gpu(seed: u64) -> Session {
-    Session::begin(seed).unwrap_or_else(|error| panic!("{error}"))
+pub(crate) fn gpu(seed: u64) -> Gpu {
+    Gpu::new(Session::begin(seed), seed)
+}
+
+/// As [`gpu`], but the GPU executes only in calls that wait or query.
+pub(crate) fn stepped(seed: u64) -> Gpu {
+    Gpu::new(Session::begin_stepped(seed), seed)
 }
 
 /// A timeout that no test reaches, even on a slow machine.
@@ -31,6 +80,14 @@ pub(crate) fn try_open(queues: usize) -> Result<Device, OpenError> {
 /// As [`try_open`], for devices that can be opened.
 pub(crate) fn open(queues: usize) -> Device {
     try_open(queues).unwrap()
+}
+
+/// As [`open`], with a client and a stream.
+pub(crate) fn opened(queues: usize) -> (Device, ComputeClient, Stream) {
+    let device = open(queues);
+    let client = device.new_client();
+    let stream = client.new_stream();
+    (device, client, stream)
 }
 
 /// A kernel that computes `y = a * x + y`.

@@ -41,7 +41,8 @@ fn launch(
     let map = stream.read(&to).wait().map(|words| {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let bytes = bytes.try_into().expect("the kernel stores 128 bytes");
-        fake_cuda::TensorMap::decode(&bytes).expect("the driver has encoded the map")
+        gpu.tensor_map(&bytes)
+            .expect("the driver has encoded the map")
     });
     drop((from, to, kernel, stream, client, device));
     (gpu.end(), map)

@@ -53,7 +53,6 @@ fn the_lengths_of_a_nest_determine_the_geometry_of_its_launch(
     gpu.run(Program::Nest(nest), 1, &buffers, &case.words);
     let launched = gpu.launched();
     assert_eq!(launched.strip_suffix(" priority 0"), Some(expected));
-    gpu.close();
 }
 
 fn nest(case: Case) -> Program {

@@ -36,7 +36,6 @@ fn products_match_their_definition(
     assert_close("product", dtype, &outputs[2], &case.expected);
     let by_library = library_from == 0 && dtype.is_float() && shape.lens[2] > 0;
     assert_eq!(library().products() - before, u64::from(by_library));
-    gpu.close();
 }
 
 /// A blocking with a tile size selects the tiled kernel, even if the library is available.
@@ -61,7 +60,6 @@ fn products_match_their_definition_for_every_tile_size(
     let kernel = kernel.with(Blocking::DEFAULT.tile(3, 3));
     let error = gpu.stream().0.kernel(kernel).unwrap_err();
     assert!(error.to_string().contains("tiles of 3 x 3"), "{error}");
-    gpu.close();
 }
 
 /// The epilogue reads each element as it is stored in memory, rounded to its type, and replaces it in place.
@@ -75,5 +73,4 @@ fn an_epilogue_is_applied_to_each_element(
     let gpu = Gpu::with(4, |cuda| cuda.library_products_from(library_from));
     let outputs = gpu.run(case.program, 1, &case.buffers, &case.words);
     assert_close("product", dtype, &outputs[2], &case.expected);
-    gpu.close();
 }

@@ -10,7 +10,6 @@ use crate::support::Gpu;
 fn compare(case: &Case, special: bool) {
     let gpu = Gpu::new(7);
     results::compare(case, special, &gpu);
-    gpu.close();
 }
 
 #[rstest]

@@ -20,7 +20,12 @@ struct Adopted {
 }
 
 impl Adopted {
-    fn new() -> Self {
+    /// Returns `None`, and prints why, if this machine has no device to test.
+    fn new() -> Option<Self> {
+        if let Some(why) = unavailable() {
+            eprintln!("SKIPPED: {why}");
+            return None;
+        }
         let mut features = AdoptedFeatures::default();
         features.push_descriptor = true;
         let application = Application::new(1, |entry, instance, physical| {
@@ -35,10 +40,10 @@ impl Adopted {
                 .chain([ash::khr::push_descriptor::NAME])
                 .collect()
         });
-        Self {
+        Some(Self {
             application: application.unwrap(),
             features,
-        }
+        })
     }
 
     fn described(&self) -> AdoptedDevice {
@@ -85,12 +90,9 @@ fn run(device: &Device) {
 
 #[test]
 fn adopted_device_runs_tasks_and_outlives_its_closing() {
-    if let Some(why) = unavailable() {
-        return eprintln!("SKIPPED: {why}");
-    }
-    let application = Adopted::new();
+    let Some(app) = Adopted::new() else { return };
     for queues in [1, 3] {
-        let device = Device::open(application.adopted().queues(queues)).unwrap();
+        let device = Device::open(app.adopted().queues(queues)).unwrap();
         run(&device);
         device.close(Duration::from_secs(60));
         drop(device);
@@ -99,35 +101,28 @@ fn adopted_device_runs_tasks_and_outlives_its_closing() {
 
 #[test]
 fn spans_of_an_adopted_device_stand_on_the_time_axis_of_the_host() {
-    if let Some(why) = unavailable() {
-        return eprintln!("SKIPPED: {why}");
-    }
-    let application = Adopted::new();
-    if !application.features.calibrated_timestamps {
+    let Some(app) = Adopted::new() else { return };
+    if !app.features.calibrated_timestamps {
         return eprintln!("SKIPPED: the GPU has no calibrated timestamps");
     }
-    assert_spans_on_the_axis_of_the_host(application.adopted().queues(2));
+    assert_spans_on_the_axis_of_the_host(app.adopted().queues(2));
 }
 
 #[test]
 fn application_submits_to_its_queue_between_turns_of_a_driven_device() {
-    if let Some(why) = unavailable() {
-        return eprintln!("SKIPPED: {why}");
-    }
-    let application = Adopted::new();
-    let opened = Device::open_driven(application.adopted(), DeviceOptions::default());
+    let Some(app) = Adopted::new() else { return };
+    let opened = Device::open_driven(app.adopted(), DeviceOptions::default());
     let (device, driver) = opened.unwrap();
     for _ in 0..3 {
         run(&device);
         // SAFETY: a driven device uses the queue only inside calls to it, on this thread.
         unsafe {
-            let queue = application.queues[0];
+            let queue = app.queues[0];
             let empty = [vk::SubmitInfo::default()];
-            application
-                .device
+            app.device
                 .queue_submit(queue, &empty, vk::Fence::null())
                 .unwrap();
-            application.device.queue_wait_idle(queue).unwrap();
+            app.device.queue_wait_idle(queue).unwrap();
         }
     }
     drop(driver);
@@ -137,11 +132,8 @@ fn application_submits_to_its_queue_between_turns_of_a_driven_device() {
 
 #[test]
 fn kernel_that_needs_a_feature_that_the_application_did_not_enable_is_refused() {
-    if let Some(why) = unavailable() {
-        return eprintln!("SKIPPED: {why}");
-    }
-    let application = Adopted::new();
-    let device = Device::open(application.adopted()).unwrap();
+    let Some(app) = Adopted::new() else { return };
+    let device = Device::open(app.adopted()).unwrap();
     let text = "kernel double threads 64 1 1\n  update x: f64\n{\n  %0: i64 = thread x\n  %1: f64 = load x[%0]\n  %2: f64 = add %1 %1\n  store x[%0] = %2\n}";
     let function = millstream::ir::ssa::parse(text).unwrap();
     let program = Arc::new(millstream::ir::Program::Ssa(function));
@@ -165,17 +157,14 @@ impl Drop for PanicsWhenDropped {
 /// I1, on a device with threads: a task waits for a semaphore of the application, and the application for a task.
 #[test]
 fn application_and_tasks_wait_for_each_others_semaphores_i1() {
-    if let Some(why) = unavailable() {
-        return eprintln!("SKIPPED: {why}");
-    }
-    let application = Adopted::new();
-    let raw = application.device.clone();
+    let Some(app) = Adopted::new() else { return };
+    let raw = app.device.clone();
     let mut kind =
         vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
     let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
     // SAFETY: the device is alive; the semaphore is destroyed below.
     let gate = unsafe { raw.create_semaphore(&info, None) }.unwrap();
-    let device = Device::open(application.adopted()).unwrap();
+    let device = Device::open(app.adopted()).unwrap();
     let stream = device.new_client().new_stream();
     let values = stream.create(&[5_u32; 64]).unwrap();
 
@@ -258,8 +247,8 @@ fn sharing_outside_of_a_task_or_of_an_application_is_refused() {
     drop((guard, stream, values));
     device.close(Duration::from_secs(60));
 
-    let application = Adopted::new();
-    let adopted = application.described();
+    let Some(app) = Adopted::new() else { return };
+    let adopted = app.described();
     // SAFETY: the device does not open.
     let shared = unsafe { Vulkan::adopt(adopted.share_queues()) };
     let refused = Device::open(shared).err().unwrap().to_string();

@@ -10,7 +10,7 @@ use crate::state::State;
 pub(super) const PRIORITY_GREATEST: i32 = -5;
 
 /// Returns the GPU of a live context.
-pub(super) fn known_context(state: &mut State, call: &str, context: u64) -> Result<usize, Code> {
+pub(super) fn known_context(state: &mut State, context: u64) -> Result<usize, Code> {
     let live = state.gpu_of(context);
     if let (Some(index), true) = (live, state.session.is_some()) {
         return Ok(index);
@@ -21,10 +21,10 @@ pub(super) fn known_context(state: &mut State, call: &str, context: u64) -> Resu
         set_stale();
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
-    state.report(format!(
-        "invalid handle: {call} receives {context:#x}, which is not a live context"
-    ));
-    Err(Code::INVALID_CONTEXT)
+    let call = state.call;
+    let report =
+        format!("invalid handle: {call} receives {context:#x}, which is not a live context");
+    Err(state.refuse(Code::INVALID_CONTEXT, report))
 }
 
 functions! {
@@ -43,43 +43,37 @@ functions! {
     cuDevicePrimaryCtxRelease_v2(device: i32) Release |state| {
         let index = known_device(state, device)?;
         if state.primaries[index].retained == 0 {
-            state.report("invalid release: the primary context is released more often than retained".to_owned());
-            return Err(Code::INVALID_CONTEXT);
+            let report = "invalid release: the primary context is released more often than retained";
+            return Err(state.refuse(Code::INVALID_CONTEXT, report));
         }
         state.primaries[index].retained -= 1;
         Ok(())
     };
     cuCtxSetCurrent(context: u64) Nothing |state| {
         if context != 0 {
-            known_context(state, "cuCtxSetCurrent", context)?;
+            known_context(state, context)?;
         }
         set_current(state, context);
         Ok(())
     };
     cuCtxPushCurrent_v2(context: u64) Nothing |state| {
-        known_context(state, "cuCtxPushCurrent_v2", context)?;
+        known_context(state, context)?;
         push(state, context);
         Ok(())
     };
     // With a fault, the context is popped nevertheless.
     cuCtxPopCurrent_v2(context: Out<u64>) Release |_state| {
         let popped = pop().filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)?;
-        match context.is_requested() {
-            true => context.put(popped),
-            false => Ok(()),
-        }
+        context.put_if_requested(popped);
+        Ok(())
     };
     cuCtxGetDevice(device: Out<i32>) Context |state| {
         let index = state.gpu_of(state.current).ok_or(Code::INVALID_CONTEXT)?;
         device.put(index as i32)
     };
     cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) Context |_state| {
-        if least.is_requested() {
-            least.put(0)?;
-        }
-        if greatest.is_requested() {
-            greatest.put(PRIORITY_GREATEST)?;
-        }
+        least.put_if_requested(0);
+        greatest.put_if_requested(PRIORITY_GREATEST);
         Ok(())
     };
 }

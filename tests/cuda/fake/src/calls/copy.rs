@@ -1,8 +1,8 @@
 //! Copies. A copy from pageable memory reads the bytes during the call, and a copy to pageable memory waits. Pinned
 //! memory is read and written when the copy is executed.
 
-use crate::call::WaitTarget;
-use crate::calls::{In, functions, waiting_functions};
+use crate::calls::{In, functions};
+use crate::clock::Point;
 use crate::code::Code;
 use crate::operation::{HostSource, Operation, Rows};
 use crate::pinned::host_bytes;
@@ -11,41 +11,28 @@ use crate::state::State;
 /// `CU_MEMORYTYPE_HOST`
 const HOST: u32 = 1;
 /// `CU_MEMORYTYPE_DEVICE`
-const DEVICE: u32 = 2;
+pub(super) const DEVICE: u32 = 2;
 
 /// Checks that memory of a pool is copied in a stream of the current context, as documented.
-fn check_current_context(
-    state: &mut State,
-    call: &str,
-    rows: Rows,
-    stream: u64,
-) -> Result<(), Code> {
-    let runs_in = state.known_stream(call, stream)?.context;
-    let of_a_pool = state
-        .memory
-        .origin(rows.start)
-        .is_some_and(|origin| origin.pool.is_some());
+fn check_current_context(state: &mut State, rows: Rows, stream: u64) -> Result<(), Code> {
+    let runs_in = state.stream(stream)?.context;
+    let origin = state.memory.origin(rows.start);
+    let of_a_pool = origin.is_some_and(|origin| origin.pool.is_some());
     if of_a_pool && runs_in != state.current {
-        let call = state.this_call(call);
-        state.report(format!(
+        let call = state.this_call();
+        let report = format!(
             "invalid context: {call} copies memory of a pool in a stream of another context than the current one"
-        ));
-        return Err(Code::INVALID_CONTEXT);
+        );
+        return Err(state.refuse(Code::INVALID_CONTEXT, report));
     }
     Ok(())
 }
 
-fn copy_in(
-    state: &mut State,
-    call: &str,
-    target: Rows,
-    source: Rows,
-    stream: u64,
-) -> Result<(), Code> {
-    check_current_context(state, call, target, stream)?;
-    state.check_memory(call, target)?;
+fn copy_in(state: &mut State, target: Rows, source: Rows, stream: u64) -> Result<(), Code> {
+    check_current_context(state, target, stream)?;
+    state.check_memory(target)?;
     let source = if source.bytes() > 0 && state.memory.is_pinned(source.start) {
-        state.check_memory(call, source)?;
+        state.check_memory(source)?;
         state.memory.adjust_pending(source.start, true);
         HostSource::Pinned {
             rows: source,
@@ -54,22 +41,22 @@ fn copy_in(
     } else {
         HostSource::Taken(host_bytes(source))
     };
-    state.queue(call, stream, Operation::CopyIn { target, source })?;
+    state.queue(stream, Operation::CopyIn { target, source })?;
     Ok(())
 }
 
+/// Returns the point that the call waits for, if the target is pageable.
 fn copy_out(
     state: &mut State,
-    call: &str,
     target: Rows,
     source: Rows,
     stream: u64,
-) -> Result<WaitTarget, Code> {
-    check_current_context(state, call, source, stream)?;
-    state.check_memory(call, source)?;
+) -> Result<Option<Point>, Code> {
+    check_current_context(state, source, stream)?;
+    state.check_memory(source)?;
     let pinned = target.bytes() > 0 && state.memory.is_pinned(target.start);
     if pinned {
-        state.check_memory(call, target)?;
+        state.check_memory(target)?;
         state.memory.expect_rows(target);
     }
     let copy = Operation::CopyOut {
@@ -77,27 +64,25 @@ fn copy_out(
         source,
         pinned,
     };
-    let point = state.queue(call, stream, copy)?;
+    let point = state.queue(stream, copy)?;
     Ok((!pinned).then_some(point))
 }
 
-pub(super) fn copy(
-    state: &mut State,
-    call: &str,
-    target: Rows,
-    source: Rows,
-    stream: u64,
-) -> Result<(), Code> {
-    state.known_stream(call, stream)?;
-    state.check_memory(call, target)?;
-    state.check_memory(call, source)?;
-    let (to, from) = (target.bounds(), source.bounds());
-    if to.start < from.end && from.start < to.end {
-        let call = state.this_call(call);
-        state.report(format!("overlap: {call} copies from {from:x?} to {to:x?}"));
-        return Err(Code::INVALID_VALUE);
+pub(super) fn copy(state: &mut State, to: Rows, from: Rows, stream: u64) -> Result<(), Code> {
+    state.stream(stream)?;
+    state.check_memory(to)?;
+    state.check_memory(from)?;
+    let (target, source) = (to.bounds(), from.bounds());
+    if target.start < source.end && source.start < target.end {
+        let call = state.this_call();
+        let report = format!("overlap: {call} copies from {source:x?} to {target:x?}");
+        return Err(state.refuse(Code::INVALID_VALUE, report));
     }
-    state.queue(call, stream, Operation::Copy { target, source })?;
+    let copy = Operation::Copy {
+        target: to,
+        source: from,
+    };
+    state.queue(stream, copy)?;
     Ok(())
 }
 
@@ -122,9 +107,8 @@ impl Side {
             DEVICE => self.device,
             _ => return None,
         };
-        let start = base + (self.y * self.pitch + self.x_bytes) as u64;
         let rows = Rows {
-            start,
+            start: base + (self.y * self.pitch + self.x_bytes) as u64,
             pitch: self.pitch as u64,
             width: width as u64,
             rows: height as u64,
@@ -144,48 +128,39 @@ pub(crate) struct Copy2d {
     height: usize,
 }
 
-fn copy_2d(state: &mut State, request: Copy2d, stream: u64) -> Result<WaitTarget, Code> {
-    let call = "cuMemcpy2DAsync_v2";
-    let sides = (
-        request.source.rows(request.width_bytes, request.height),
-        request.target.rows(request.width_bytes, request.height),
-    );
-    let (Some((source, from_host)), Some((target, to_host))) = sides else {
-        let call = state.this_call(call);
-        state.report(format!(
+fn copy_2d(state: &mut State, request: Copy2d, stream: u64) -> Result<Option<Point>, Code> {
+    let sides = [request.source, request.target];
+    let sides = sides.map(|side| side.rows(request.width_bytes, request.height));
+    let [Some((source, from_host)), Some((target, to_host))] = sides else {
+        let call = state.this_call();
+        let report = format!(
             "invalid copy: {call} has a pitch shorter than its rows, or a kind of memory that is not modelled"
-        ));
-        return Err(Code::INVALID_VALUE);
+        );
+        return Err(state.refuse(Code::INVALID_VALUE, report));
     };
     match (from_host, to_host) {
-        (false, false) => copy(state, call, target, source, stream).map(|()| None),
-        (true, false) => copy_in(state, call, target, source, stream).map(|()| None),
-        (false, true) => copy_out(state, call, target, source, stream),
+        (false, false) => copy(state, target, source, stream).map(|()| None),
+        (true, false) => copy_in(state, target, source, stream).map(|()| None),
+        (false, true) => copy_out(state, target, source, stream),
         (true, true) => {
-            state.report(format!("not modelled: {call} from host to host"));
-            Err(Code::NOT_SUPPORTED)
+            let report = format!("not modelled: {} from host to host", state.call);
+            Err(state.refuse(Code::NOT_SUPPORTED, report))
         }
     }
 }
 
 functions! {
     cuMemcpyHtoDAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) Context |state| {
-        let bytes = bytes as u64;
-        copy_in(state, "cuMemcpyHtoDAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
+        copy_in(state, Rows::line(target, bytes as u64), Rows::line(source, bytes as u64), stream)
     };
     cuMemcpyDtoDAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) Context |state| {
-        let bytes = bytes as u64;
-        for address in [target, source] {
-            check_current_context(state, "cuMemcpyDtoDAsync_v2", Rows::line(address, bytes), stream)?;
-        }
-        copy(state, "cuMemcpyDtoDAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
+        let [target, source] = [target, source].map(|address| Rows::line(address, bytes as u64));
+        check_current_context(state, target, stream)?;
+        check_current_context(state, source, stream)?;
+        copy(state, target, source, stream)
     };
-}
-
-waiting_functions! {
-    cuMemcpyDtoHAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) |state| {
-        let bytes = bytes as u64;
-        copy_out(state, "cuMemcpyDtoHAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
+    cuMemcpyDtoHAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) Context |state| {
+        copy_out(state, Rows::line(target, bytes as u64), Rows::line(source, bytes as u64), stream)
     };
-    cuMemcpy2DAsync_v2(request: In<Copy2d>, stream: u64) |state| copy_2d(state, request.get()?, stream);
+    cuMemcpy2DAsync_v2(request: In<Copy2d>, stream: u64) Context |state| copy_2d(state, request.get()?, stream);
 }

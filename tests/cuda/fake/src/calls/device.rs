@@ -45,10 +45,10 @@ fn attribute(state: &mut State, attribute: u32) -> Result<i32, Code> {
     }
     let found = ATTRIBUTES.iter().find(|(number, _)| *number == attribute);
     found.map(|(_, value)| *value).ok_or_else(|| {
-        state.report(format!(
+        let report = format!(
             "not modelled: attribute {attribute} of the GPU; add its value to the fake's `ATTRIBUTES`"
-        ));
-        Code::INVALID_VALUE
+        );
+        state.refuse(Code::INVALID_VALUE, report)
     })
 }
 

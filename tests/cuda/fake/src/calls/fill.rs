@@ -1,4 +1,4 @@
-//! Fills (memsets).
+//! Fills (memsets), and words that are written in the order of a stream.
 
 use crate::calls::functions;
 use crate::code::Code;
@@ -6,49 +6,69 @@ use crate::operation::{Operation, Rows};
 use crate::state::State;
 
 /// Fills rows with a unit; their start must be aligned to it.
-fn fill(state: &mut State, call: &str, target: Rows, unit: &[u8], stream: u64) -> Result<(), Code> {
-    state.known_stream(call, stream)?;
-    if !target.start.is_multiple_of(unit.len() as u64) {
-        let call = state.this_call(call);
-        state.report(format!(
-            "misaligned: {call} fills from {:#x} with units of {} bytes",
-            target.start,
-            unit.len()
-        ));
-        return Err(Code::INVALID_VALUE);
+fn fill(state: &mut State, target: Rows, unit: &[u8], stream: u64) -> Result<(), Code> {
+    state.stream(stream)?;
+    let (start, unit) = (target.start, unit.to_vec());
+    if !start.is_multiple_of(unit.len() as u64) {
+        let (call, bytes) = (state.this_call(), unit.len());
+        let report =
+            format!("misaligned: {call} fills from {start:#x} with units of {bytes} bytes");
+        return Err(state.refuse(Code::INVALID_VALUE, report));
     }
-    state.check_memory(call, target)?;
-    let unit = unit.to_vec();
-    state.queue(call, stream, Operation::Fill { target, unit })?;
+    state.check_memory(target)?;
+    state.queue(stream, Operation::Fill { target, unit })?;
     Ok(())
 }
 
-/// Returns `count` units of `width` bytes, unless that overflows.
-fn units(start: u64, count: usize, width: usize) -> Result<Rows, Code> {
-    let bytes = count.checked_mul(width).ok_or(Code::INVALID_VALUE)?;
-    Ok(Rows::line(start, bytes as u64))
+/// Fills `count` units.
+fn line(state: &mut State, at: u64, unit: &[u8], count: usize, stream: u64) -> Result<(), Code> {
+    let bytes = count.checked_mul(unit.len()).ok_or(Code::INVALID_VALUE)?;
+    fill(state, Rows::line(at, bytes as u64), unit, stream)
+}
+
+fn write(state: &mut State, stream: u64, address: u64, value: u64, flags: u32) -> Result<(), Code> {
+    state.stream(stream)?;
+    let word = Rows::line(address, 8);
+    let error = match () {
+        () if !state.writes_values => Some((
+            "the GPU does not support memory operations; query its attribute first",
+            Code::NOT_SUPPORTED,
+        )),
+        () if flags != 0 => Some(("flags that are not modelled", Code::INVALID_VALUE)),
+        () if !address.is_multiple_of(word.width) => {
+            Some(("the word is not aligned to its size", Code::INVALID_VALUE))
+        }
+        () => None,
+    };
+    if let Some((error, code)) = error {
+        let call = state.this_call();
+        let report = format!("invalid word: {call} receives {address:#x}: {error}");
+        return Err(state.refuse(code, report));
+    }
+    state.check_memory(word)?;
+    state.memory.expect_write(word.bounds());
+    state.queue(stream, Operation::WriteValue { address, value })?;
+    Ok(())
 }
 
 functions! {
     cuMemsetD8Async(target: u64, value: u8, count: usize, stream: u64) Context |state| {
-        fill(state, "cuMemsetD8Async", units(target, count, 1)?, &[value], stream)
+        line(state, target, &[value], count, stream)
     };
     cuMemsetD16Async(target: u64, value: u16, count: usize, stream: u64) Context |state| {
-        fill(state, "cuMemsetD16Async", units(target, count, 2)?, &value.to_le_bytes(), stream)
+        line(state, target, &value.to_le_bytes(), count, stream)
     };
     cuMemsetD32Async(target: u64, value: u32, count: usize, stream: u64) Context |state| {
-        fill(state, "cuMemsetD32Async", units(target, count, 4)?, &value.to_le_bytes(), stream)
+        line(state, target, &value.to_le_bytes(), count, stream)
     };
     cuMemsetD2D8Async(target: u64, pitch: usize, value: u8, width: usize, height: usize, stream: u64) Context |state| {
         if height > 1 && pitch < width {
             return Err(Code::INVALID_VALUE);
         }
-        let rows = Rows {
-            start: target,
-            pitch: pitch as u64,
-            width: width as u64,
-            rows: height as u64,
-        };
-        fill(state, "cuMemsetD2D8Async", rows, &[value], stream)
+        let [pitch, width, rows] = [pitch, width, height].map(|count| count as u64);
+        fill(state, Rows { start: target, pitch, width, rows }, &[value], stream)
+    };
+    cuStreamWriteValue64_v2(stream: u64, address: u64, value: u64, flags: u32) Context |state| {
+        write(state, stream, address, value, flags)
     };
 }

@@ -1,7 +1,6 @@
 //! The driver's functions, by subject. They return what NVIDIA's documentation specifies. Features that are not
 //! modelled are refused with a report.
 
-mod config;
 mod context;
 mod copy;
 mod device;
@@ -17,7 +16,6 @@ mod nodes;
 mod peer;
 mod stream;
 mod tensor;
-mod values;
 
 use crate::code::Code;
 
@@ -35,29 +33,14 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// Reads the value of an in-out pointer.
-    fn get(&self) -> Result<T, Code>
-    where
-        T: Copy,
-    {
-        if self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: the caller passed a pointer to a value.
-        Ok(unsafe { self.0.read_unaligned() })
+    /// Writes a value that the caller may leave out.
+    fn put_if_requested(&self, value: T) {
+        let _ = self.put(value);
     }
 
     /// Returns the pointer to element `index`.
     fn at(&self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
-    }
-
-    fn address(&self) -> u64 {
-        self.0 as u64
-    }
-
-    fn is_requested(&self) -> bool {
-        !self.0.is_null()
     }
 }
 
@@ -65,13 +48,16 @@ impl<T> Out<T> {
 #[repr(transparent)]
 pub(crate) struct In<T>(*const T);
 
+impl<T: Copy> Out<T> {
+    /// Reads the value of an in-out pointer.
+    fn get(&self) -> Result<T, Code> {
+        In(self.0.cast_const()).get()
+    }
+}
+
 impl<T: Copy> In<T> {
     fn get(&self) -> Result<T, Code> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: the caller passed a pointer to a value.
-        Ok(unsafe { self.0.read_unaligned() })
+        self.list(1).map(|list| list[0])
     }
 
     /// Reads an array of `count` values.
@@ -85,7 +71,8 @@ impl<T: Copy> In<T> {
     }
 }
 
-/// Declares functions of the driver: name, arguments, requirements, body.
+/// Declares functions of the driver: name, arguments, requirements, body. A function waits for the point that its body
+/// returns, if it returns one.
 macro_rules! functions {
     ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),* $(,)?) $needs:ident |$state:ident| $body:expr;)*) => {
         $(
@@ -98,17 +85,4 @@ macro_rules! functions {
         )*
     };
 }
-/// Declares functions that wait. The body returns the point to wait for.
-macro_rules! waiting_functions {
-    ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),* $(,)?) |$state:ident| $body:expr;)*) => {
-        $(
-            $(#[$about])*
-            #[unsafe(no_mangle)]
-            #[allow(non_snake_case)]
-            extern "C" fn $name($($argument: $type),*) -> u32 {
-                $crate::call::call_and_wait(stringify!($name), |$state| $body)
-            }
-        )*
-    };
-}
-use {functions, waiting_functions};
+use functions;

@@ -74,8 +74,8 @@ fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
     let text = image.get().ok_or(Code::INVALID_VALUE)?;
     check_version(state, &text).map_err(|(code, _)| code)?;
     if text.starts_with('\u{7f}') || text.starts_with('P') {
-        state.report("not modelled: a module that is a binary; pass PTX".to_owned());
-        return Err(Code::NO_BINARY_FOR_GPU);
+        let report = "not modelled: a module that is a binary; pass PTX";
+        return Err(state.refuse(Code::NO_BINARY_FOR_GPU, report));
     }
     if !text.contains(".version") {
         return Err(Code::INVALID_IMAGE);
@@ -87,9 +87,8 @@ fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
         Ok(address)
     });
     let kernels = kernels.map_err(|unknown| {
-        free_variables(state, &variables, "cuModuleLoadData");
-        state.report(format!("unsupported PTX: {unknown}"));
-        Code::INVALID_PTX
+        free_variables(state, &variables);
+        state.refuse(Code::INVALID_PTX, format!("unsupported PTX: {unknown}"))
     })?;
     let handle = state.handle();
     let module = Module {
@@ -132,14 +131,11 @@ fn create_variable(state: &mut State, variable: &Variable<'_>) -> Result<u64, St
 }
 
 /// Frees the variables of a module.
-fn free_variables(state: &mut State, variables: &[u64], call: &str) {
-    let by = state.this_call(call);
+fn free_variables(state: &mut State, variables: &[u64]) {
+    let by = state.this_call();
     for address in variables {
-        if state
-            .memory
-            .begin_free(*address, AllocKind::Device, &by)
-            .is_ok()
-        {
+        let freed = state.memory.begin_free(*address, AllocKind::Device, &by);
+        if freed.is_ok() {
             state.memory.release(*address);
         }
     }
@@ -147,27 +143,18 @@ fn free_variables(state: &mut State, variables: &[u64], call: &str) {
 
 fn function(state: &mut State, module: u64, name: &Text) -> Result<u64, Code> {
     let name = name.get().ok_or(Code::INVALID_VALUE)?;
-    let Some(of) = state.modules.get(&module) else {
-        state.report(format!(
-            "invalid handle: cuModuleGetFunction receives {module:#x}, which is not a module, or was unloaded"
-        ));
-        return Err(Code::INVALID_HANDLE);
-    };
+    let (handle, context) = (state.handle(), state.current);
+    let of = state.module(module)?;
     let named = of.kernels.iter().find(|kernel| kernel.name == name);
     let kernel = named.ok_or(Code::NOT_FOUND)?.clone();
-    let handle = state.handle();
-    let created = Function::new(state.current, kernel);
+    of.functions.push(handle);
+    let created = Function::new(context, kernel);
     state.functions.insert(handle, created);
-    if let Some(of) = state.modules.get_mut(&module) {
-        of.functions.push(handle);
-    }
     Ok(handle)
 }
 
 functions! {
-    cuModuleLoadData(module: Out<u64>, image: Text) Context |state| {
-        module.put(load(state, &image)?)
-    };
+    cuModuleLoadData(module: Out<u64>, image: Text) Context |state| module.put(load(state, &image)?);
     cuModuleLoadDataEx(
         module: Out<u64>, image: Text, count: u32, options: In<u32>, values: Out<u64>,
     ) Context |state| {
@@ -180,20 +167,16 @@ functions! {
     };
     // Queued launches keep their kernel; unloading it before they have run is reported.
     cuModuleUnload(module: u64) Ending |state| {
-        let Some(of) = state.modules.remove(&module) else {
-            state.report(format!(
-                "invalid handle: cuModuleUnload receives {module:#x}, which is not a module, or was unloaded"
-            ));
-            return Err(Code::INVALID_HANDLE);
-        };
+        state.module(module)?;
+        let of = state.modules.remove(&module).ok_or(Code::INVALID_HANDLE)?;
         for function in of.functions {
             state.functions.remove(&function);
         }
-        free_variables(state, &of.variables, "cuModuleUnload");
+        free_variables(state, &of.variables);
         for kernel in of.kernels {
             if state.streams.is_queued(&kernel) {
-                let by = state.this_call("cuModuleUnload");
-                state.report(format!("unloaded while in use: {by} unloads `{}`, which a queued operation runs", kernel.name));
+                let (by, name) = (state.this_call(), &kernel.name);
+                state.report(format!("unloaded while in use: {by} unloads `{name}`, which a queued operation runs"));
             }
         }
         Ok(())

@@ -7,9 +7,9 @@ use crate::native::{Native, Ready, Run, Span};
 use crate::operation::{Operation, Rows};
 use crate::state::{self, State};
 
-fn spans(state: &mut State, call: &str, spans: &[Span]) -> Result<(), Code> {
+fn spans(state: &mut State, spans: &[Span]) -> Result<(), Code> {
     for span in spans {
-        state.check_memory(call, Rows::line(span.start, span.bytes))?;
+        state.check_memory(Rows::line(span.start, span.bytes))?;
     }
     Ok(())
 }
@@ -28,14 +28,12 @@ functions! {
         stream: u64, name: Text, reads: In<Span>, read_count: usize, writes: In<Span>, write_count: usize,
         ready: Option<Ready>, run: Option<Run>, data: u64,
     ) Context |state| {
-        let call = "fake_cuda_native";
         let run = run.ok_or(Code::INVALID_VALUE)?;
         let (reads, writes) = (reads.list(read_count)?, writes.list(write_count)?);
-        spans(state, call, &reads)?;
-        spans(state, call, &writes)?;
+        spans(state, &reads)?;
+        spans(state, &writes)?;
         let name = name.get().unwrap_or_default();
         let native = Native { name, reads, writes, ready, run, data };
-        state.queue(call, stream, Operation::Native(native))?;
-        Ok(())
+        state.queue(stream, Operation::Native(native)).map(|_| ())
     };
 }

@@ -1,15 +1,11 @@
 //! Adds and updates the nodes of graphs. Parameters of kernels are copied during the call.
 
-use crate::calls::graph::{known_executable, known_graph};
-use crate::calls::launch::{LaunchRequest, Values, prepare};
+use crate::calls::copy::DEVICE;
+use crate::calls::launch::{LaunchRequest, prepare};
 use crate::calls::{In, Out, functions};
 use crate::code::Code;
-use crate::graph::{Node, Work};
-use crate::operation::{Extras, Rows};
+use crate::operation::{Extras, Operation, Rows};
 use crate::state::State;
-
-/// `CU_MEMORYTYPE_DEVICE`
-const DEVICE: u32 = 2;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`
 #[repr(C)]
@@ -65,13 +61,19 @@ pub(crate) struct FillNode {
     height: usize,
 }
 
-impl KernelNode {
-    fn work(&self, state: &mut State, call: &str) -> Result<Work, Code> {
+/// The parameters of a node.
+trait Parameters: Copy {
+    fn work(&self, state: &mut State) -> Result<Operation, Code>;
+}
+
+impl Parameters for KernelNode {
+    fn work(&self, state: &mut State) -> Result<Operation, Code> {
         if self.extra != 0 || self.function == 0 {
-            state.report(format!(
-                "not modelled: {call} with `extra`, or with a `CUkernel`"
-            ));
-            return Err(Code::NOT_SUPPORTED);
+            let report = format!(
+                "not modelled: {} with `extra`, or with a `CUkernel`",
+                state.call
+            );
+            return Err(state.refuse(Code::NOT_SUPPORTED, report));
         }
         let request = LaunchRequest {
             function: self.function,
@@ -80,7 +82,7 @@ impl KernelNode {
             shared_bytes: self.shared_bytes,
             extras: Extras::default(),
         };
-        prepare(state, call, request, &Values::new(self.values)).map(Work::Launch)
+        prepare(state, request, &In(self.values)).map(Operation::Launch)
     }
 }
 
@@ -91,26 +93,29 @@ impl CopyNode {
         let is_line = (self.height, self.depth) == (1, 1) && offsets == [0; 4];
         (is_line && side.kind == DEVICE).then(|| Rows::line(side.device, self.width_bytes as u64))
     }
+}
 
-    fn work(&self, state: &mut State, call: &str) -> Result<Work, Code> {
+impl Parameters for CopyNode {
+    fn work(&self, state: &mut State) -> Result<Operation, Code> {
         let (Some(target), Some(source)) = (self.line(&self.target), self.line(&self.source))
         else {
-            state.report(format!(
-                "not modelled: {call} of host memory, or of several rows"
-            ));
-            return Err(Code::NOT_SUPPORTED);
+            let report = format!(
+                "not modelled: {} of host memory, or of several rows",
+                state.call
+            );
+            return Err(state.refuse(Code::NOT_SUPPORTED, report));
         };
-        state.check_memory(call, target)?;
-        state.check_memory(call, source)?;
+        state.check_memory(target)?;
+        state.check_memory(source)?;
         match target.bytes() {
             0 => Err(Code::INVALID_VALUE),
-            _ => Ok(Work::Copy { target, source }),
+            _ => Ok(Operation::Copy { target, source }),
         }
     }
 }
 
-impl FillNode {
-    fn work(&self, state: &mut State, call: &str) -> Result<Work, Code> {
+impl Parameters for FillNode {
+    fn work(&self, state: &mut State) -> Result<Operation, Code> {
         let unit = match self.unit_bytes {
             bytes @ (1 | 2 | 4) => self.value.to_le_bytes()[..bytes as usize].to_vec(),
             _ => return Err(Code::INVALID_VALUE),
@@ -127,79 +132,57 @@ impl FillNode {
             rows: self.height as u64,
         };
         if target.bytes() == 0 || pitch < width || !self.target.is_multiple_of(unit.len() as u64) {
-            let call = state.this_call(call);
-            state.report(format!(
+            let call = state.this_call();
+            let report = format!(
                 "invalid fill: {call} is empty, has a pitch shorter than its rows, or is not aligned to its unit"
-            ));
-            return Err(Code::INVALID_VALUE);
+            );
+            return Err(state.refuse(Code::INVALID_VALUE, report));
         }
-        state.check_memory(call, target)?;
-        Ok(Work::Fill { target, unit })
+        state.check_memory(target)?;
+        Ok(Operation::Fill { target, unit })
     }
 }
 
-fn known_node<'a>(state: &'a mut State, call: &str, node: u64) -> Result<&'a mut Node, Code> {
-    if !state.graphs.nodes.contains_key(&node) {
-        state.report(format!(
-            "invalid handle: {call} receives {node:#x}, which is not a node, or its graph was destroyed"
-        ));
-    }
-    state.graphs.nodes.get_mut(&node).ok_or(Code::INVALID_VALUE)
-}
-
-/// Checks that the nodes belong to the graph.
-fn of_graph(state: &mut State, call: &str, graph: u64, nodes: &[u64]) -> Result<(), Code> {
-    for node in nodes {
-        if known_node(state, call, *node)?.graph != graph {
-            let call = state.this_call(call);
-            state.report(format!(
-                "invalid graph: {call} receives a node of another graph"
-            ));
-            return Err(Code::INVALID_VALUE);
-        }
-    }
-    Ok(())
-}
-
-/// The graph and the dependencies of a new node.
-struct NewNode {
-    out: Out<u64>,
-    graph: u64,
-    after: In<u64>,
-    count: usize,
-}
-
-fn add(
+/// Adds a node to a graph, after `count` others of it.
+fn add<P: Parameters>(
     state: &mut State,
-    call: &str,
-    new: &NewNode,
-    work: impl FnOnce(&mut State) -> Result<Work, Code>,
+    out: &Out<u64>,
+    graph: u64,
+    (after, count): (In<u64>, usize),
+    node: &In<P>,
 ) -> Result<(), Code> {
-    known_graph(state, call, new.graph)?;
-    let after = new.after.list(new.count)?;
-    of_graph(state, call, new.graph, &after)?;
+    let node = node.get()?;
+    state.graph(graph)?;
+    let after = after.list(count)?;
+    for before in &after {
+        if state.node(*before)?.graph != graph {
+            let call = state.this_call();
+            let report = format!("invalid graph: {call} receives a node of another graph");
+            return Err(state.refuse(Code::INVALID_VALUE, report));
+        }
+    }
     let twice = (1..after.len()).any(|index| after[..index].contains(&after[index]));
     if twice {
         return Err(Code::INVALID_VALUE);
     }
-    let work = work(state)?;
-    let node = state.handle();
-    state.graphs.make_node(node, new.graph, work, after);
-    new.out.put(node)
+    let work = node.work(state)?;
+    let handle = state.handle();
+    state.graphs.make_node(handle, graph, work, after);
+    out.put(handle)
 }
 
 /// Updates the work of a node for later launches of an executable graph.
-fn set(
+fn set<P: Parameters>(
     state: &mut State,
-    call: &str,
     executable: u64,
     node: u64,
-    work: impl FnOnce(&mut State) -> Result<Work, Code>,
+    new: &In<P>,
 ) -> Result<(), Code> {
-    known_executable(state, call, executable)?;
-    known_node(state, call, node)?;
-    let new = work(state)?;
-    let mut nodes = known_executable(state, call, executable)?.nodes.iter_mut();
+    let new = new.get()?;
+    state.executable(executable)?;
+    state.node(node)?;
+    let new = new.work(state)?;
+    let mut nodes = state.executable(executable)?.nodes.iter_mut();
     let error = match nodes.find(|other| other.of == node) {
         Some(old) if old.work.may_become(&new) => {
             old.work = new;
@@ -208,43 +191,30 @@ fn set(
         Some(_) => "changes parameters that cannot be updated",
         None => "receives a node that is not in the executable graph",
     };
-    let call = state.this_call(call);
-    state.report(format!("invalid update: {call} {error}"));
-    Err(Code::INVALID_VALUE)
+    let call = state.this_call();
+    Err(state.refuse(
+        Code::INVALID_VALUE,
+        format!("invalid update: {call} {error}"),
+    ))
 }
 
 functions! {
     cuGraphAddKernelNode_v2(
         out: Out<u64>, graph: u64, after: In<u64>, count: usize, node: In<KernelNode>,
-    ) Context |state| {
-        let call = "cuGraphAddKernelNode_v2";
-        let (node, new) = (node.get()?, NewNode { out, graph, after, count });
-        add(state, call, &new, |state| node.work(state, call))
-    };
+    ) Context |state| add(state, &out, graph, (after, count), &node);
     cuGraphAddMemcpyNode(
         out: Out<u64>, graph: u64, after: In<u64>, count: usize, node: In<CopyNode>, _context: u64,
-    ) Context |state| {
-        let call = "cuGraphAddMemcpyNode";
-        let (node, new) = (node.get()?, NewNode { out, graph, after, count });
-        add(state, call, &new, |state| node.work(state, call))
-    };
+    ) Context |state| add(state, &out, graph, (after, count), &node);
     cuGraphAddMemsetNode(
         out: Out<u64>, graph: u64, after: In<u64>, count: usize, node: In<FillNode>, _context: u64,
-    ) Context |state| {
-        let call = "cuGraphAddMemsetNode";
-        let (node, new) = (node.get()?, NewNode { out, graph, after, count });
-        add(state, call, &new, |state| node.work(state, call))
-    };
+    ) Context |state| add(state, &out, graph, (after, count), &node);
     cuGraphExecKernelNodeSetParams_v2(executable: u64, node: u64, new: In<KernelNode>) Context |state| {
-        let (call, new) = ("cuGraphExecKernelNodeSetParams_v2", new.get()?);
-        set(state, call, executable, node, |state| new.work(state, call))
+        set(state, executable, node, &new)
     };
     cuGraphExecMemcpyNodeSetParams(executable: u64, node: u64, new: In<CopyNode>, _context: u64) Context |state| {
-        let (call, new) = ("cuGraphExecMemcpyNodeSetParams", new.get()?);
-        set(state, call, executable, node, |state| new.work(state, call))
+        set(state, executable, node, &new)
     };
     cuGraphExecMemsetNodeSetParams(executable: u64, node: u64, new: In<FillNode>, _context: u64) Context |state| {
-        let (call, new) = ("cuGraphExecMemsetNodeSetParams", new.get()?);
-        set(state, call, executable, node, |state| new.work(state, call))
+        set(state, executable, node, &new)
     };
 }

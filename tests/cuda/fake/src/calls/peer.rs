@@ -4,7 +4,7 @@
 use crate::calls::context::known_context;
 use crate::calls::copy::copy;
 use crate::calls::device::known_device;
-use crate::calls::memory::{LOCATION_DEVICE, known_pool};
+use crate::calls::memory::LOCATION_DEVICE;
 use crate::calls::{In, Out, functions};
 use crate::code::Code;
 use crate::operation::Rows;
@@ -24,7 +24,7 @@ pub(crate) struct Access {
 }
 
 fn set_access(state: &mut State, pool: u64, access: &[Access]) -> Result<(), Code> {
-    let owner = known_pool(state, "cuMemPoolSetAccess", pool)?;
+    let owner = state.pool(pool)?;
     for Access {
         location,
         gpu,
@@ -49,15 +49,15 @@ fn set_access(state: &mut State, pool: u64, access: &[Access]) -> Result<(), Cod
 }
 
 /// Checks that the memory of a peer copy belongs to the GPU of the context passed with it.
-fn check_origin(state: &mut State, call: &str, address: u64, context: u64) -> Result<(), Code> {
-    let gpu = known_context(state, call, context)?;
+fn check_origin(state: &mut State, address: u64, context: u64) -> Result<(), Code> {
+    let gpu = known_context(state, context)?;
     match state.memory.origin(address) {
         Some(origin) if origin.gpu != gpu => {
-            let call = state.this_call(call);
-            state.report(format!(
+            let call = state.this_call();
+            let report = format!(
                 "invalid context: {call} receives {address:#x} with a context of another GPU"
-            ));
-            Err(Code::INVALID_VALUE)
+            );
+            Err(state.refuse(Code::INVALID_VALUE, report))
         }
         _ => Ok(()),
     }
@@ -74,10 +74,8 @@ functions! {
     cuMemcpyPeerAsync(
         target: u64, target_context: u64, source: u64, source_context: u64, bytes: usize, stream: u64,
     ) Context |state| {
-        let call = "cuMemcpyPeerAsync";
-        check_origin(state, call, target, target_context)?;
-        check_origin(state, call, source, source_context)?;
-        let bytes = bytes as u64;
-        copy(state, call, Rows::line(target, bytes), Rows::line(source, bytes), stream)
+        check_origin(state, target, target_context)?;
+        check_origin(state, source, source_context)?;
+        copy(state, Rows::line(target, bytes as u64), Rows::line(source, bytes as u64), stream)
     };
 }

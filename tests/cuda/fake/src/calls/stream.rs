@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::call::query;
 use crate::calls::context::PRIORITY_GREATEST;
-use crate::calls::{Out, functions, waiting_functions};
+use crate::calls::{Out, functions};
 use crate::clock::{Clock, Point};
 use crate::code::Code;
 use crate::state::State;
@@ -14,8 +14,8 @@ use crate::stream::Stream;
 const NON_BLOCKING: u32 = 1;
 
 /// Returns the point of a stream's last operation, or `None` if the stream is unused.
-fn last(state: &mut State, call: &str, stream: u64) -> Result<Option<Point>, Code> {
-    let clock = state.known_stream(call, stream)?.clock.clone();
+fn last(state: &mut State, stream: u64) -> Result<Option<Point>, Code> {
+    let clock = state.stream(stream)?.clock.clone();
     let tick = clock.of(stream);
     Ok((tick > 0).then(|| Point {
         stream,
@@ -27,8 +27,8 @@ fn last(state: &mut State, call: &str, stream: u64) -> Result<Option<Point>, Cod
 /// Creates a stream in the current context.
 fn create(state: &mut State, stream: &Out<u64>, flags: u32, priority: i32) -> Result<(), Code> {
     if flags != NON_BLOCKING {
-        state.report("not modelled: a stream that synchronizes with the default stream".to_owned());
-        return Err(Code::NOT_SUPPORTED);
+        let report = "not modelled: a stream that synchronizes with the default stream";
+        return Err(state.refuse(Code::NOT_SUPPORTED, report));
     }
     let handle = state.handle();
     stream.put(handle)?;
@@ -54,25 +54,21 @@ functions! {
     };
     // The fake still executes the queued operations, as a driver does.
     cuStreamDestroy_v2(stream: u64) Ending |state| {
-        let call = "cuStreamDestroy_v2";
-        let found = state.known_stream(call, stream)?;
+        let found = state.stream(stream)?;
         found.destroyed = true;
         if found.queue.is_empty() {
             state.streams.live.remove(&stream);
         }
         Ok(())
     };
-    cuStreamQuery(stream: u64) Context |state| match last(state, "cuStreamQuery", stream)? {
-        Some(point) => query(state, &point),
-        None => Ok(()),
+    cuStreamQuery(stream: u64) Context |state| {
+        let point = last(state, stream)?;
+        query(state, point)
     };
     // The handles 0 to 2 are the default streams, which belong to the current context.
     cuStreamGetCtx(stream: u64, context: Out<u64>) Context |state| match stream {
         0..=2 => context.put(state.current),
-        _ => context.put(state.known_stream("cuStreamGetCtx", stream)?.context),
+        _ => context.put(state.stream(stream)?.context),
     };
-}
-
-waiting_functions! {
-    cuStreamSynchronize(stream: u64) |state| last(state, "cuStreamSynchronize", stream);
+    cuStreamSynchronize(stream: u64) Context |state| last(state, stream);
 }

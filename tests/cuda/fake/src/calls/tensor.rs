@@ -3,7 +3,7 @@
 use crate::calls::{In, Out, functions};
 use crate::code::Code;
 use crate::state::State;
-use crate::tensor_map::{ALIGNMENT, BYTES, Part, RANK_MAX, TensorMap};
+use crate::tensor_map::{ALIGNMENT, BYTES, Part, RANK_MAX, TensorMap, encode};
 
 /// `CUtensorMap`
 type Map = [u8; BYTES];
@@ -43,31 +43,22 @@ impl Tensor {
     }
 
     /// Checks and writes the map of a part of the tensor.
-    fn write(
-        &self,
-        state: &mut State,
-        call: &str,
-        place: &Out<Map>,
-        part: Part,
-    ) -> Result<(), Code> {
-        let call = state.this_call(call);
-        let map = self.with(part)?;
-        let error = if !place.address().is_multiple_of(ALIGNMENT) {
+    fn write(&self, state: &mut State, place: &Out<Map>, part: Part) -> Result<(), Code> {
+        let call = state.this_call();
+        let (map, at) = (self.with(part)?, place.0 as u64);
+        let error = if !at.is_multiple_of(ALIGNMENT) {
             Some(format!(
-                "a map at {:#x}, which is not a multiple of {ALIGNMENT}",
-                place.address()
+                "a map at {at:#x}, which is not a multiple of {ALIGNMENT}"
             ))
         } else if self.rank as usize > RANK_MAX {
-            Some(format!(
-                "{} dimensions, expected 1 to {RANK_MAX}",
-                self.rank
-            ))
+            let rank = self.rank;
+            Some(format!("{rank} dimensions, expected 1 to {RANK_MAX}"))
         } else {
             map.violation()
         };
         if let Some(error) = error {
-            state.report(format!("invalid map: {call} receives {error}"));
-            return Err(Code::INVALID_VALUE);
+            let report = format!("invalid map: {call} receives {error}");
+            return Err(state.refuse(Code::INVALID_VALUE, report));
         }
         // The driver does not check the memory, but a copy by this map accesses it.
         let bytes = self.address..self.address.saturating_add(map.extent_bytes());
@@ -76,7 +67,8 @@ impl Tensor {
         {
             state.report(violation.report);
         }
-        place.put(map.encode())
+        state.tensor_maps.push(map);
+        place.put(encode(state.tensor_maps.len() as u64))
     }
 }
 
@@ -88,7 +80,7 @@ functions! {
         let kinds = [interleave, swizzle, promotion, fill];
         let tensor = Tensor { data_type, rank, address, dims, strides, element_strides, kinds };
         let part = Part::Tiled { box_dims: box_dims.list(tensor.rank())? };
-        tensor.write(state, "cuTensorMapEncodeTiled", &map, part)
+        tensor.write(state, &map, part)
     };
     cuTensorMapEncodeIm2col(
         map: Out<Map>, data_type: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>,
@@ -104,6 +96,6 @@ functions! {
             channels_per_pixel,
             pixels_per_column,
         };
-        tensor.write(state, "cuTensorMapEncodeIm2col", &map, part)
+        tensor.write(state, &map, part)
     };
 }

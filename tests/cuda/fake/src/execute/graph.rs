@@ -23,7 +23,10 @@ pub(super) fn run(state: &mut State, step: &Step, run: GraphRun) -> Result<(), C
     let names: Vec<String> = nodes
         .iter()
         .enumerate()
-        .map(|(index, node)| format!("{} (node {} of {})", node.name, index + 1, step.name))
+        .map(|(index, node)| {
+            let name = node.operation.node_name();
+            format!("{name} (node {} of {})", index + 1, step.name)
+        })
         .collect();
     let mut waiting: Vec<(usize, GraphNode)> = nodes.into_iter().enumerate().collect();
     while !waiting.is_empty() {

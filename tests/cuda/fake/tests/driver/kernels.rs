@@ -147,7 +147,12 @@ impl Config {
 
 /// Launches one block of one thread.
 pub(crate) fn launch(gpu: &Gpu, function: u64, stream: u64, values: &[u64]) -> u32 {
-    let values = Values::new(values);
-    let arguments = [function, 1, 1, 1, 1, 1, 1, 0, stream, values.list(), 0];
+    launch_list(gpu, function, stream, &Values::new(values).list)
+}
+
+/// The same with pointers to the parameters.
+pub(crate) fn launch_list(gpu: &Gpu, function: u64, stream: u64, list: &[u64]) -> u32 {
+    let list = list.as_ptr() as u64;
+    let arguments = [function, 1, 1, 1, 1, 1, 1, 0, stream, list, 0];
     gpu.call("cuLaunchKernel", &arguments)
 }

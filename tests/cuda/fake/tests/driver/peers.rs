@@ -50,31 +50,17 @@ fn objects_of_two_contexts_cannot_be_mixed() {
     let (other, other_event) = (gpu.stream(), gpu.timed_event());
     gpu.must("cuEventRecord", &[other_event, other]);
     assert_eq!(gpu.call("cuEventRecord", &[event, other]), INVALID_HANDLE);
-    assert_eq!(
-        launch(&gpu, kernels.set, other, &[block, 1]),
-        INVALID_HANDLE
-    );
-    assert_eq!(
-        launch(&gpu, kernels.set, stream, &[block, 1]),
-        INVALID_HANDLE
-    );
+    for stream in [other, stream] {
+        let launched = launch(&gpu, kernels.set, stream, &[block, 1]);
+        assert_eq!(launched, INVALID_HANDLE);
+    }
     let mut ms = 0_f32;
-    let place = &raw mut ms as u64;
-    assert_eq!(
-        gpu.call("cuEventElapsedTime", &[place, event, other_event]),
-        INVALID_HANDLE
-    );
+    let events = [&raw mut ms as u64, event, other_event];
+    assert_eq!(gpu.call("cuEventElapsedTime", &events), INVALID_HANDLE);
     // Waits and queries across contexts are valid.
     gpu.must("cuStreamWaitEvent", &[other, event, 0]);
     gpu.must("cuEventSynchronize", &[event]);
-    let reports = gpu.violations();
-    assert!(
-        reports
-            .iter()
-            .all(|report| report.starts_with("invalid context: ")),
-        "{reports:?}"
-    );
-    assert_eq!(reports.len(), 4, "{reports:?}");
+    gpu.assert_violations(&["invalid context: "; 4]);
 }
 
 #[test]
@@ -144,16 +130,13 @@ fn peer_copies_need_no_access_but_the_right_contexts() {
     let (from, stream) = (gpu.memory(BYTES, 5), gpu.stream());
     gpu.must("cuCtxSetCurrent", &[second]);
     let to = gpu.memory(BYTES, 0);
-    gpu.must(
-        "cuMemcpyPeerAsync",
-        &[to, second, from, first, BYTES, stream],
-    );
+    let copy = |[to_context, from_context]: [u64; 2]| {
+        let arguments = [to, to_context, from, from_context, BYTES, stream];
+        gpu.call("cuMemcpyPeerAsync", &arguments)
+    };
+    assert_eq!(copy([second, first]), 0);
     assert_eq!(gpu.byte(to, stream), 5);
-    let swapped = gpu.call(
-        "cuMemcpyPeerAsync",
-        &[to, first, from, second, BYTES, stream],
-    );
-    assert_eq!(swapped, INVALID_VALUE);
+    assert_eq!(copy([first, second]), INVALID_VALUE);
     gpu.assert_violation(&["invalid context: `cuMemcpyPeerAsync`"]);
 }
 

@@ -23,10 +23,8 @@ fn priorities_are_clamped_to_the_supported_range() {
 fn a_stream_that_synchronizes_with_the_default_stream_is_refused() {
     let gpu = Gpu::new(1);
     let mut stream = 0_u64;
-    assert_eq!(
-        gpu.call("cuStreamCreate", &[&raw mut stream as u64, 0]),
-        NOT_SUPPORTED
-    );
+    let arguments = [&raw mut stream as u64, 0];
+    assert_eq!(gpu.call("cuStreamCreate", &arguments), NOT_SUPPORTED);
     gpu.assert_violation(&["not modelled: a stream that synchronizes"]);
 }
 

@@ -73,7 +73,7 @@ fn encode(gpu: &Gpu, map: &TensorMap, offset: usize) -> (u32, Option<TensorMap>)
     let steps = map.element_strides.as_ptr() as u64;
     let answer = gpu.call(name, &[&head[..], &part, &[steps], &kinds].concat());
     let bytes = place.0[offset..].first_chunk().unwrap();
-    (answer, TensorMap::decode(bytes))
+    (answer, gpu.session.tensor_map(bytes))
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_decoded_map_has_the_encoded_values() {
     for map in [tiled(block), im2col(block)] {
         assert_eq!(encode(&gpu, &map, 0), (0, Some(map)));
     }
-    assert_eq!(TensorMap::decode(&[0; 128]), None);
+    assert_eq!(gpu.session.tensor_map(&[0; 128]), None);
     assert_eq!(gpu.violations(), [""; 0]);
 }
 

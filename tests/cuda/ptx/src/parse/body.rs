@@ -1,6 +1,6 @@
 //! Parses the bodies of functions and kernels.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::stream::{TokenStream, error_at};
 use crate::decode::decode;
@@ -16,19 +16,29 @@ type Slots = Vec<(usize, usize)>;
 pub(super) struct Function {
     parameters: Slots,
     results: Slots,
-    /// The number by which calls refer to it until they are linked.
-    number: usize,
     /// The first of its instructions, once they are parsed.
     start: Option<usize>,
-    calls: Vec<usize>,
+    /// The functions that it calls.
+    calls: Vec<String>,
 }
+
+/// A call that is not linked yet: the copies of its parameters, the call and the copies of its results are instructions
+/// from `place` on.
+pub(super) struct Call {
+    place: usize,
+    name: String,
+    parameters: Slots,
+    results: Slots,
+}
+
+/// All functions of a module, by name.
+pub(super) type Functions = HashMap<String, Function>;
 
 /// The body that is being parsed.
 pub(super) struct Body<'w, 'a> {
     words: &'w mut TokenStream<'a>,
-    functions: &'w mut HashMap<String, Function>,
     instructions: &'w mut Vec<Instruction>,
-    calls: Vec<usize>,
+    pub(super) calls: Vec<Call>,
     /// Labels, by their block and name.
     labels: HashMap<(usize, &'a str), usize>,
     /// Branches to resolve: instruction, block, label.
@@ -40,12 +50,10 @@ pub(super) struct Body<'w, 'a> {
 impl<'w, 'a> Body<'w, 'a> {
     pub(super) fn new(
         words: &'w mut TokenStream<'a>,
-        functions: &'w mut HashMap<String, Function>,
         instructions: &'w mut Vec<Instruction>,
     ) -> Self {
         Self {
             words,
-            functions,
             instructions,
             calls: Vec::new(),
             labels: HashMap::new(),
@@ -55,29 +63,29 @@ impl<'w, 'a> Body<'w, 'a> {
     }
 
     /// Parses a function or a declaration of one, after `.func`.
-    pub(super) fn function(&mut self, scope: &mut Scope) -> Result<(), String> {
+    pub(super) fn function(
+        &mut self,
+        scope: &mut Scope,
+        functions: &mut Functions,
+    ) -> Result<(), String> {
         let results = self.formals(scope)?;
-        let name = self.words.expect_any()?;
+        let name = self.words.expect_any()?.text.to_owned();
         let parameters = self.formals(scope)?;
         self.words.until(&["{", ";"])?;
-        let number = self.functions.len();
-        let known = self.functions.entry(name.text.to_owned());
-        let known = known.or_insert_with(|| Function {
-            number,
-            ..Function::default()
-        });
         if self.words.accept(";") {
+            functions.entry(name).or_default();
             return Ok(());
         }
         self.words.expect("{")?;
-        known.parameters = parameters;
-        known.results = results;
-        known.start = Some(self.instructions.len());
+        let start = Some(self.instructions.len());
         self.run(scope)?;
-        let calls = std::mem::take(&mut self.calls);
-        if let Some(function) = self.functions.get_mut(name.text) {
-            function.calls = calls;
-        }
+        let function = Function {
+            parameters,
+            results,
+            start,
+            calls: self.calls.iter().map(|call| call.name.clone()).collect(),
+        };
+        functions.insert(name, function);
         Ok(())
     }
 
@@ -116,7 +124,7 @@ impl<'w, 'a> Body<'w, 'a> {
         self.push(None, action, 0);
         for (place, braces, label) in std::mem::take(&mut self.branches) {
             let to = self.find(braces, label)?;
-            self.instructions[place].action = Action::Branch { to };
+            self.instructions[place].action = Action::Branch(to);
         }
         Ok(())
     }
@@ -217,7 +225,7 @@ impl<'w, 'a> Body<'w, 'a> {
         let action = match (opcode.text, &operands[..]) {
             ("bra" | "bra.uni", [label]) => {
                 self.branches.push((place, braces, *label));
-                Action::Branch { to: 0 }
+                Action::Branch(0)
             }
             ("call" | "call.uni", _) => {
                 return self.call(scope, guard, opcode.line, &texts).map_err(error);
@@ -258,20 +266,20 @@ impl<'w, 'a> Body<'w, 'a> {
                 _ => return Err("indirect calls are not supported".to_owned()),
             }
         }
-        let name = name.ok_or("the name of the function is missing")?;
-        let function = self.functions.get(name);
-        let function = function.ok_or_else(|| format!("no function `{name}`"))?;
-        let number = function.number;
-        self.calls.push(number);
-        // `link` completes the copies when all functions are parsed.
-        let copies_of = |list: &[(usize, usize)]| {
-            let list = list.iter().map(|(start, bytes)| (*start, number, *bytes));
-            Action::CopyLocal(list.collect())
-        };
-        let (before, after) = (copies_of(&parameters), copies_of(&results));
-        self.push(guard, before, line);
-        self.push(guard, Action::Call { to: number }, line);
-        self.push(guard, after, line);
+        let name = name
+            .ok_or("the name of the function is missing")?
+            .to_owned();
+        self.calls.push(Call {
+            place: self.instructions.len(),
+            name,
+            parameters,
+            results,
+        });
+        // `link` completes them when all functions are parsed.
+        let none = || Action::CopyLocal(Box::default());
+        for action in [none(), Action::Call(0), none()] {
+            self.push(guard, action, line);
+        }
         Ok(())
     }
 }
@@ -279,66 +287,63 @@ impl<'w, 'a> Body<'w, 'a> {
 /// Resolves calls to the instructions of their functions.
 pub(super) fn link(
     instructions: &mut [Instruction],
-    functions: &HashMap<String, Function>,
+    calls: &[Call],
+    functions: &Functions,
 ) -> Result<(), String> {
-    let mut by_number: Vec<(&str, &Function)> = Vec::new();
-    by_number.extend(functions.iter().map(|(name, of)| (name.as_str(), of)));
-    by_number.sort_by_key(|(_, of)| of.number);
-    for (number, (name, _)) in by_number.iter().enumerate() {
-        if reaches(
-            &by_number,
-            number,
-            number,
-            &mut vec![false; by_number.len()],
-        ) {
-            return Err(format!(
+    for call in calls {
+        let (name, line) = (&call.name, instructions[call.place].line);
+        let error = |what: &str| Err(format!("line {line}: {what}"));
+        let function = functions.get(name);
+        let Some(Function {
+            parameters,
+            results,
+            start: Some(start),
+            ..
+        }) = function
+        else {
+            return error(&format!("the function `{name}` is not defined"));
+        };
+        if reaches(functions, name, name, &mut HashSet::new()) {
+            return error(&format!(
                 "the function `{name}` calls itself; recursion is not supported"
             ));
         }
-    }
-    for place in 0..instructions.len() {
-        let Action::Call { to } = instructions[place].action else {
-            continue;
+        let bytes = |slots: &Slots| slots.iter().map(|slot| slot.1).collect::<Vec<_>>();
+        let given = [bytes(&call.parameters), bytes(&call.results)];
+        if given != [bytes(parameters), bytes(results)] {
+            return error(&format!(
+                "the parameters or results of the call differ from those of `{name}`"
+            ));
+        }
+        let copies = |from: &Slots, to: &Slots| {
+            let pairs = from.iter().zip(to);
+            Action::CopyLocal(
+                pairs
+                    .map(|((from, bytes), (to, _))| (*from, *to, *bytes))
+                    .collect(),
+            )
         };
-        let line = instructions[place].line;
-        let (name, function) = by_number[to];
-        let start = function
-            .start
-            .ok_or_else(|| format!("line {line}: the function `{name}` is not defined"))?;
-        instructions[place].action = Action::Call { to: start };
-        for (beside, formals, inwards) in [
-            (place - 1, &function.parameters, true),
-            (place + 1, &function.results, false),
-        ] {
-            let Action::CopyLocal(given) = &instructions[beside].action else {
-                continue;
-            };
-            let bytes =
-                |list: &[(usize, usize)]| list.iter().map(|part| part.1).collect::<Vec<_>>();
-            let given: Vec<_> = given
-                .iter()
-                .map(|(start, _, bytes)| (*start, *bytes))
-                .collect();
-            if bytes(&given) != bytes(formals) {
-                return Err(format!(
-                    "line {line}: the parameters or results of the call differ from those of `{name}`"
-                ));
-            }
-            let pairs = given.iter().zip(formals);
-            let copies = pairs.map(|((given, bytes), (formal, _))| match inwards {
-                true => (*given, *formal, *bytes),
-                false => (*formal, *given, *bytes),
-            });
-            instructions[beside].action = Action::CopyLocal(copies.collect());
+        let actions = [
+            copies(&call.parameters, parameters),
+            Action::Call(*start),
+            copies(results, &call.results),
+        ];
+        for (instruction, action) in instructions[call.place..].iter_mut().zip(actions) {
+            instruction.action = action;
         }
     }
     Ok(())
 }
 
 /// Returns `true` if `from` calls `to`, directly or indirectly.
-fn reaches(functions: &[(&str, &Function)], from: usize, to: usize, seen: &mut Vec<bool>) -> bool {
-    functions[from].1.calls.iter().any(|next| {
-        *next == to
-            || (!std::mem::replace(&mut seen[*next], true) && reaches(functions, *next, to, seen))
+fn reaches<'a>(
+    functions: &'a Functions,
+    from: &'a str,
+    to: &str,
+    seen: &mut HashSet<&'a str>,
+) -> bool {
+    let calls = functions.get(from).map_or(&[][..], |of| &of.calls);
+    calls.iter().any(|next| {
+        next == to || (seen.insert(next.as_str()) && reaches(functions, next, to, seen))
     })
 }

@@ -3,13 +3,11 @@
 mod body;
 mod stream;
 
-use std::collections::HashMap;
-
 use crate::instruction::Instruction;
 use crate::operands::{Name, Scope, Symbol, parse_float, parse_integer};
 use crate::{Kernel, Parameter, Variable};
 
-use body::{Body, Function};
+use body::{Body, Functions};
 use stream::{TokenStream, error_at};
 
 /// The position of a function, just after `.func` or `.entry`.
@@ -31,20 +29,21 @@ pub fn parse(
     let found = declarations(&mut words, &mut module, place)?;
     // Functions are parsed before kernels, in whatever order the text has them, so that their registers and
     // instructions have the same numbers in all kernels.
-    let mut functions = HashMap::new();
-    let mut shared = Vec::new();
+    let mut functions = Functions::new();
+    let (mut shared, mut calls) = (Vec::new(), Vec::new());
     let mut scope = Scope {
         in_function: true,
         ..module.clone()
     };
     for found in found.iter().filter(|found| !found.is_entry) {
         words.at = found.at;
-        let mut body = Body::new(&mut words, &mut functions, &mut shared);
+        let mut body = Body::new(&mut words, &mut shared);
         // The names of one function are not visible in others.
         scope.names.clone_from(&module.names);
-        body.function(&mut scope)?;
+        body.function(&mut scope, &mut functions)?;
+        calls.append(&mut body.calls);
     }
-    body::link(&mut shared, &functions)?;
+    body::link(&mut shared, &calls, &functions)?;
     let mut kernels = Vec::new();
     for found in found.iter().filter(|found| found.is_entry) {
         words.at = found.at;
@@ -53,7 +52,7 @@ pub fn parse(
             in_function: false,
             ..scope.clone()
         };
-        kernels.push(entry(&mut words, scope, &mut functions, &shared)?);
+        kernels.push(entry(&mut words, scope, &functions, &shared)?);
     }
     Ok(kernels)
 }
@@ -171,7 +170,7 @@ fn variable(
 fn entry(
     words: &mut TokenStream<'_>,
     mut scope: Scope,
-    functions: &mut HashMap<String, Function>,
+    functions: &Functions,
     shared: &[Instruction],
 ) -> Result<Kernel, String> {
     let name = words.expect_any()?.text.to_owned();
@@ -181,10 +180,10 @@ fn entry(
     words.expect("{")?;
     let mut instructions = shared.to_vec();
     let entry = instructions.len();
-    let mut body = Body::new(words, functions, &mut instructions);
+    let mut body = Body::new(words, &mut instructions);
     body.run(&mut scope)?;
-    let reached = &mut instructions[entry..];
-    body::link(reached, functions)?;
+    let calls = body.calls;
+    body::link(&mut instructions, &calls, functions)?;
     Ok(Kernel {
         name,
         parameters,

@@ -1,8 +1,8 @@
 //! A stream of tokens with one position.
 
-use crate::instruction::Type;
 use crate::operands::parse_integer;
 use crate::tokens::{Token, tokens};
+use crate::types::Type;
 
 /// Returns an error message with the line of a token.
 pub(super) fn error_at(token: Token<'_>, message: &str) -> String {
@@ -33,14 +33,10 @@ impl<'a> TokenStream<'a> {
             .ok_or_else(|| "unexpected end of the text".to_owned())
     }
 
-    /// Returns the token `after` tokens ahead, without consuming it.
-    pub(super) fn peek(&self, after: usize) -> Option<&'a str> {
-        self.tokens.get(self.at + after).map(|token| token.text)
-    }
-
     /// Consumes the next token if it is `text`. Returns whether it did.
     pub(super) fn accept(&mut self, text: &str) -> bool {
-        let matches = self.peek(0) == Some(text);
+        let next = self.tokens.get(self.at);
+        let matches = next.is_some_and(|token| token.text == text);
         self.at += usize::from(matches);
         matches
     }
@@ -63,13 +59,8 @@ impl<'a> TokenStream<'a> {
     }
 
     pub(super) fn skip_line(&mut self, line: u32) {
-        while self
-            .tokens
-            .get(self.at)
-            .is_some_and(|token| token.line == line)
-        {
-            self.at += 1;
-        }
+        let rest = self.tokens[self.at..].iter();
+        self.at += rest.take_while(|token| token.line == line).count();
     }
 
     /// Consumes and returns the tokens before one of these signs.

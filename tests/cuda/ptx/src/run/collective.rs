@@ -1,87 +1,77 @@
 //! Collectives of a warp: the lanes wait for each other, and then the operation is performed for all of them.
 
-use crate::Fault;
-use crate::Trap;
-use crate::instruction::{Collective, Instruction, Shuffle, Source};
-use crate::run::Block;
-use crate::run::warp::{Group, LANES, Lanes, Warp, lanes};
+use crate::instruction::{Action, Collective, Shuffle};
+use crate::run::{Block, LANES, State, Thread};
+use crate::{Fault, Trap};
 
 /// The value that a lane receives from a lane that does not participate.
 const UNDEFINED: u64 = 0xCBCB_CBCB;
 
 impl Block<'_, '_> {
-    /// Lanes arrive at a collective. Returns the lanes that continue; the others park.
-    pub(super) fn arrive(
-        &mut self,
-        warp: &mut Warp,
-        instruction: &Instruction,
-        collective: &Collective,
-        of: Source,
-        at: usize,
-        arrived: Lanes,
-    ) -> Result<Lanes, Trap> {
-        // Add the lanes that arrived earlier.
-        let mut here = arrived;
-        warp.parked.retain(|parked| {
-            here |= if parked.at == at { parked.lanes } else { 0 };
-            parked.at != at
-        });
-        let masks = self.read(warp, of).map(|of| of as Lanes);
-        let (mut done, mut left) = (0, here);
-        while left != 0 {
-            let lane = left.trailing_zeros() as usize;
-            // Exited lanes do not participate.
-            let together = masks[lane] & warp.live;
-            let error = match () {
-                () if together & 1 << lane == 0 => {
-                    Some("the mask of a collective does not include the lane itself")
-                }
-                () if lanes(together & here).any(|other| masks[other] != masks[lane]) => {
-                    Some("the lanes of a collective have different masks")
-                }
-                () => None,
+    /// Performs the collectives of a warp at which all lanes of a mask have arrived. Returns whether there was one.
+    pub(super) fn meet(&mut self, warp: &mut [Thread]) -> Result<bool, Trap> {
+        let mut met = false;
+        for lane in 0..warp.len() {
+            let State::Arrived(mask) = warp[lane].state else {
+                continue;
             };
-            if let Some(message) = error {
-                return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, message));
-            }
-            if together & !here == 0 {
-                self.perform(warp, collective, together);
-                done |= together;
+            let at = warp[lane].at;
+            let instruction = &self.kernel.instructions[at];
+            // Ended lanes do not participate.
+            let is_member =
+                |other: &usize| mask >> other & 1 == 1 && warp[*other].state != State::Ended;
+            let members: Vec<usize> = (0..warp.len()).filter(is_member).collect();
+            let mask_of = |other: &usize| match warp[*other].state {
+                State::Arrived(mask) if warp[*other].at == at => Some(mask),
+                _ => None,
+            };
+            let mut masks = members.iter().filter_map(mask_of);
+            let error = if !members.contains(&lane) {
+                "the mask of a collective does not include the lane itself"
+            } else if masks.any(|other| other != mask) {
+                "the lanes of a collective have different masks"
             } else {
-                warp.parked.push(Group {
-                    at,
-                    lanes: together & here,
-                });
-            }
-            left &= !together;
+                if members.iter().all(|other| mask_of(other).is_some()) {
+                    if let Action::Collective { collective, .. } = &instruction.action {
+                        self.perform(warp, collective, &members);
+                    }
+                    met = true;
+                }
+                continue;
+            };
+            return Err(self.trap(&warp[lane], instruction, Fault::LaunchFailed, error));
         }
-        Ok(done)
+        Ok(met)
     }
 
     /// Performs the collective for these lanes, which have all arrived.
-    fn perform(&mut self, warp: &mut Warp, collective: &Collective, all: Lanes) {
+    fn perform(&mut self, warp: &mut [Thread], collective: &Collective, members: &[usize]) {
         match *collective {
-            Collective::Barrier => warp.syncs = warp.syncs.saturating_add(1),
+            Collective::Barrier => {
+                let syncs = &mut self.syncs[warp[0].warp()];
+                *syncs = syncs.saturating_add(1);
+            }
             Collective::Shuffle {
                 how,
                 target,
                 valid,
-                a,
-                by,
-                bounds,
+                operands,
             } => {
-                let values = self.read(warp, a);
-                let (by, bounds) = (self.read(warp, by), self.read(warp, bounds));
-                for lane in lanes(all) {
-                    let (from, within) = source_lane(how, lane, by[lane], bounds[lane]);
-                    let known = all & 1 << from != 0;
-                    let value = if known { values[from] } else { UNDEFINED };
-                    warp.registers[target][lane] = value & 0xFFFF_FFFF;
+                let read = |lane: &usize| operands.map(|of| self.value(&warp[*lane], of));
+                let given: Vec<_> = members.iter().map(read).collect();
+                for (lane, [_, by, bounds]) in members.iter().zip(&given) {
+                    let (from, within) = source_lane(how, *lane, *by, *bounds);
+                    let place = members.iter().position(|member| *member == from);
+                    let value = place.map_or(UNDEFINED, |place| given[place][0]);
+                    warp[*lane].registers[target] = value & 0xFFFF_FFFF;
                     if let Some(valid) = valid {
-                        warp.registers[valid][lane] = u64::from(within);
+                        warp[*lane].registers[valid] = u64::from(within);
                     }
                 }
             }
+        }
+        for lane in members {
+            warp[*lane].go_on();
         }
     }
 }

@@ -1,19 +1,12 @@
-//! Loads, stores and atomic operations of the lanes of a warp.
+//! Loads, stores and atomic additions.
 
 use std::ops::Range;
 
-use crate::Fault;
-use crate::Kind;
-use crate::arithmetic::binary;
-use crate::decode::atomic_mode;
-use crate::instruction::{Action, Address, Binary, Instruction, Space};
-use crate::integer::trim;
-use crate::run::compute::sign_extended;
-use crate::run::space::generic;
-use crate::run::warp::{LANES, Lanes, Warp, lanes};
-use crate::run::{Block, RACES_MAX};
-use crate::shadow::{Conflict, Shadow};
-use crate::{Global, Trap, Window};
+use crate::instruction::{Access, Instruction, Space};
+use crate::run::{Block, RACES_MAX, Thread};
+use crate::shadow::{Conflict, Current, Shadow, Stamp};
+use crate::table::{add, atomic_context, sign_extended, trim};
+use crate::{Fault, Global, Kind, Trap, Window, windows};
 
 /// The largest size of an access in bytes.
 const ACCESS_BYTES_MAX: usize = 64;
@@ -41,11 +34,8 @@ impl<'g> Memory<'g> {
         let has = |window: &Window| {
             address >= window.start && address - window.start + bytes <= window.bytes
         };
-        if self
-            .blocks
-            .get(self.last_block)
-            .is_some_and(|(window, _)| has(window))
-        {
+        let last = self.blocks.get(self.last_block);
+        if last.is_some_and(|(window, _)| has(window)) {
             return Ok(self.last_block);
         }
         let known = self.blocks.iter().position(|(window, _)| has(window));
@@ -75,17 +65,6 @@ impl<'g> Memory<'g> {
     }
 }
 
-/// An access of a lane.
-#[derive(Clone, Copy)]
-struct Access<'a> {
-    instruction: &'a Instruction,
-    lane: usize,
-    space: Space,
-    address: u64,
-    bytes: usize,
-    kind: Kind,
-}
-
 /// The location of an access.
 #[derive(Clone, Copy)]
 struct Location {
@@ -102,34 +81,90 @@ enum Checked {
     Global(usize),
 }
 
+/// Returns the space of a generic address, and the address in that space.
+fn generic(address: u64) -> (Space, u64) {
+    let spaces = [
+        (windows::SHARED, Space::Shared),
+        (windows::LOCAL, Space::Local),
+        (windows::PARAMETERS, Space::Parameter),
+    ];
+    let is_in = |(start, _): &(u64, Space)| (*start..start + windows::BYTES).contains(&address);
+    let found = spaces.into_iter().find(is_in);
+    found.map_or((Space::Global, address), |(start, space)| {
+        (space, address - start)
+    })
+}
+
 impl Block<'_, '_> {
+    /// Performs an access of a thread.
+    pub(super) fn access(
+        &mut self,
+        thread: &mut Thread,
+        instruction: &Instruction,
+        access: &Access,
+    ) -> Result<(), Trap> {
+        let bytes = usize::from(access.ty.bytes());
+        let count = access.targets.len().max(access.values.len());
+        let all = bytes * count;
+        let base = self.value(thread, access.at.base);
+        let address = base.wrapping_add(access.at.offset);
+        let location = self.locate(thread, instruction, access, address, all)?;
+        let mut old = [0_u8; ACCESS_BYTES_MAX];
+        // SAFETY: `locate` checked that these bytes are within the memory of the space.
+        unsafe { std::ptr::copy_nonoverlapping(location.start, old.as_mut_ptr(), all) };
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word[..bytes].copy_from_slice(&old[at * bytes..][..bytes]);
+            u64::from_le_bytes(word)
+        };
+        let mut new = old;
+        for (at, value) in access.values.iter().enumerate() {
+            let mut value = self.value(thread, *value);
+            if access.kind == Kind::Atomic {
+                let of = atomic_context(access.ty, access.space == Space::Global);
+                value = add(&of, [word(at), trim(access.ty, value), 0, 0]);
+            }
+            new[at * bytes..][..bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+        }
+        self.record(thread, instruction, access.kind, location, all, |at| {
+            new[at] != old[at]
+        });
+        if access.kind != Kind::Read {
+            // SAFETY: as above; parameters are only read.
+            unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), location.start, all) };
+        }
+        for (at, target) in access.targets.iter().enumerate() {
+            if let Some(target) = target {
+                thread.registers[*target] = sign_extended(access.ty, word(at));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks an access and returns its location. The bytes are valid while the block runs.
     #[inline]
-    fn locate(&mut self, warp: &mut Warp, access: &Access<'_>) -> Result<Location, Trap> {
-        let Access {
-            instruction,
-            lane,
-            space,
-            address,
-            bytes,
-            kind,
-        } = *access;
-        let (space, address) = match space {
+    fn locate(
+        &mut self,
+        thread: &mut Thread,
+        instruction: &Instruction,
+        access: &Access,
+        address: u64,
+        bytes: usize,
+    ) -> Result<Location, Trap> {
+        let (space, address) = match access.space {
             Space::Generic => generic(address),
             other => (other, address),
         };
         if address & (bytes as u64 - 1) != 0 {
             let message = format!("misaligned: {bytes} bytes at {address:#x}");
-            return Err(self.trap(warp, lane, instruction, Fault::MisalignedAddress, &message));
+            return Err(self.trap(thread, instruction, Fault::MisalignedAddress, &message));
         }
+        let offset = address as usize;
         let (name, size) = match space {
             Space::Global => {
-                let block = match self.global.at(address, bytes as u64) {
-                    Ok(block) => block,
-                    Err(trap) => {
-                        return Err(self.trap(warp, lane, instruction, trap.fault, &trap.message));
-                    }
-                };
+                let found = self.global.at(address, bytes as u64);
+                let block = found
+                    .map_err(|trap| self.trap(thread, instruction, trap.fault, &trap.message))?;
                 let window = &self.global.blocks[block].0;
                 let offset = (address - window.start) as usize;
                 return Ok(Location {
@@ -140,10 +175,10 @@ impl Block<'_, '_> {
                 });
             }
             Space::Shared => ("shared memory", self.shared.len()),
-            Space::Local => ("local memory", self.kernel.local_bytes),
-            _ if kind != Kind::Read => {
+            Space::Local => ("local memory", thread.local.len()),
+            _ if access.kind != Kind::Read => {
                 let message = "the kernel writes to its parameters";
-                return Err(self.trap(warp, lane, instruction, Fault::IllegalAddress, message));
+                return Err(self.trap(thread, instruction, Fault::IllegalAddress, message));
             }
             _ => ("parameters", self.launch.parameters.len()),
         };
@@ -151,26 +186,21 @@ impl Block<'_, '_> {
             let message = format!(
                 "out of bounds: {bytes} bytes at offset {address} of the {size} bytes of {name}"
             );
-            return Err(self.trap(warp, lane, instruction, Fault::IllegalAddress, &message));
+            return Err(self.trap(thread, instruction, Fault::IllegalAddress, &message));
         }
-        let offset = address as usize;
-        Ok(match space {
-            Space::Shared => Location {
-                start: self.shared[offset..].as_mut_ptr(),
-                offset,
-                block: Checked::Shared,
-            },
-            Space::Local => Location {
-                start: warp.local[lane * self.kernel.local_bytes + offset..].as_mut_ptr(),
-                offset,
-                block: Checked::Not,
-            },
+        let (start, block) = match space {
+            Space::Shared => (self.shared[offset..].as_mut_ptr(), Checked::Shared),
+            Space::Local => (thread.local[offset..].as_mut_ptr(), Checked::Not),
             // Parameters, which are only read (checked above).
-            _ => Location {
-                start: self.launch.parameters[offset..].as_ptr().cast_mut(),
-                offset,
-                block: Checked::Not,
-            },
+            _ => {
+                let parameters = &self.launch.parameters[offset..];
+                (parameters.as_ptr().cast_mut(), Checked::Not)
+            }
+        };
+        Ok(Location {
+            start,
+            offset,
+            block,
         })
     }
 
@@ -178,12 +208,17 @@ impl Block<'_, '_> {
     #[inline]
     fn record(
         &mut self,
-        warp: &Warp,
-        access: &Access<'_>,
+        thread: &Thread,
+        instruction: &Instruction,
+        kind: Kind,
         location: Location,
+        bytes: usize,
         changes: impl Fn(usize) -> bool,
     ) {
-        let mut current = self.current(warp, access.lane);
+        let mut current = Current {
+            me: Stamp::new(self.epoch, self.syncs[thread.warp()], thread.number),
+            block: self.first_epoch,
+        };
         let shadow = match location.block {
             Checked::Not => return,
             Checked::Shared => {
@@ -193,185 +228,47 @@ impl Block<'_, '_> {
             }
             Checked::Global(block) => &mut self.global.blocks[block].1,
         };
-        let conflict = shadow.record(location.offset, access.bytes, access.kind, current, changes);
+        let conflict = shadow.record(location.offset, bytes, kind, current, changes);
         if let Some(conflict) = conflict {
-            self.report_race(warp, access, location, conflict);
+            self.report_race(thread, instruction, kind, location, conflict);
         }
     }
 
     #[cold]
     fn report_race(
         &mut self,
-        warp: &Warp,
-        access: &Access<'_>,
+        thread: &Thread,
+        instruction: &Instruction,
+        kind: Kind,
         location: Location,
         conflict: Conflict,
     ) {
-        let line = access.instruction.line;
-        if self.races.reports.len() >= RACES_MAX || !self.races.lines.insert(line) {
+        let line = instruction.line;
+        if self.races.len() >= RACES_MAX || !self.racing_lines.insert(line) {
             return;
         }
-        let space = match location.block {
-            Checked::Shared => format!("shared memory at {}", location.offset),
-            _ => format!("global memory at {:p}", location.start),
+        let (space, cube) = match location.block {
+            Checked::Shared => (format!("shared memory at {}", location.offset), self.cube),
+            _ => {
+                let cube = self.block_of(conflict.earlier.epoch());
+                (format!("global memory at {:p}", location.start), cube)
+            }
         };
-        let cube = match location.block {
-            Checked::Shared => self.cube,
-            _ => self.races.block_of(conflict.earlier.epoch()),
-        };
-        let [width, height, _] = self.launch.threads;
         let other = match conflict.earlier.thread() {
-            Some(at) => format!(
-                "thread {:?} of cube {cube:?}",
-                [at % width, at / width % height, at / width / height]
-            ),
+            Some(number) => {
+                let index = self.index_of(number);
+                format!("thread {index:?} of cube {cube:?}")
+            }
             None => "several other threads".to_owned(),
         };
-        self.races.reports.push(format!(
+        self.races.push(format!(
             "race within a launch: kernel `{}`, line {line} of its PTX, thread {:?} of cube {:?} {} {space}, which {other} {}, \
             without a barrier between the two",
             self.kernel.name,
-            warp.thread_index(access.lane),
+            thread.index,
             self.cube,
-            access.kind.verb(),
+            kind.verb(),
             conflict.kind.verb(),
         ));
-    }
-
-    fn addresses(&self, warp: &Warp, address: Address) -> [u64; LANES] {
-        let base = self.read(warp, address.base);
-        base.map(|base| base.wrapping_add(address.offset))
-    }
-
-    pub(super) fn load(
-        &mut self,
-        warp: &mut Warp,
-        instruction: &Instruction,
-        active: Lanes,
-    ) -> Result<(), Trap> {
-        let Action::Load {
-            space,
-            ty,
-            ref targets,
-            from,
-        } = instruction.action
-        else {
-            return Ok(());
-        };
-        let addresses = self.addresses(warp, from);
-        let bytes = usize::from(ty.bytes());
-        for lane in lanes(active) {
-            let access = Access {
-                instruction,
-                lane,
-                space,
-                address: addresses[lane],
-                bytes: bytes * targets.len(),
-                kind: Kind::Read,
-            };
-            let location = self.locate(warp, &access)?;
-            self.record(warp, &access, location, |_| false);
-            for (number, target) in targets.iter().enumerate() {
-                let mut bits = [0; 8];
-                // SAFETY: `locate` checked the access.
-                unsafe {
-                    let start = location.start.add(number * bytes);
-                    std::ptr::copy_nonoverlapping(start, bits.as_mut_ptr(), bytes);
-                }
-                if let Some(target) = target {
-                    warp.registers[*target][lane] = sign_extended(ty, u64::from_le_bytes(bits));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn store(
-        &mut self,
-        warp: &mut Warp,
-        instruction: &Instruction,
-        active: Lanes,
-    ) -> Result<(), Trap> {
-        let Action::Store {
-            space,
-            ty,
-            ref values,
-            to,
-        } = instruction.action
-        else {
-            return Ok(());
-        };
-        let addresses = self.addresses(warp, to);
-        let bytes = usize::from(ty.bytes());
-        let values: Vec<_> = values.iter().map(|value| self.read(warp, *value)).collect();
-        for lane in lanes(active) {
-            let access = Access {
-                instruction,
-                lane,
-                space,
-                address: addresses[lane],
-                bytes: bytes * values.len(),
-                kind: Kind::Write,
-            };
-            let location = self.locate(warp, &access)?;
-            let mut new = [0_u8; ACCESS_BYTES_MAX];
-            for (part, value) in new.chunks_exact_mut(bytes).zip(&values) {
-                part.copy_from_slice(&value[lane].to_le_bytes()[..bytes]);
-            }
-            // SAFETY: `locate` checked the access.
-            let changes = |at: usize| unsafe { location.start.add(at).read() != new[at] };
-            self.record(warp, &access, location, changes);
-            // SAFETY: as above.
-            unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), location.start, access.bytes) };
-        }
-        Ok(())
-    }
-
-    pub(super) fn atomic(
-        &mut self,
-        warp: &mut Warp,
-        instruction: &Instruction,
-        active: Lanes,
-    ) -> Result<(), Trap> {
-        let Action::Atomic {
-            space,
-            ty,
-            target,
-            at,
-            a,
-        } = instruction.action
-        else {
-            return Ok(());
-        };
-        let addresses = self.addresses(warp, at);
-        let a = self.read(warp, a);
-        let bytes = usize::from(ty.bytes());
-        let mode = atomic_mode(ty, space);
-        for lane in lanes(active) {
-            let access = Access {
-                instruction,
-                lane,
-                space,
-                address: addresses[lane],
-                bytes,
-                kind: Kind::Atomic,
-            };
-            let location = self.locate(warp, &access)?;
-            self.record(warp, &access, location, |_| true);
-            let mut old = [0; 8];
-            // SAFETY: `locate` checked the access.
-            unsafe { std::ptr::copy_nonoverlapping(location.start, old.as_mut_ptr(), bytes) };
-            let old = u64::from_le_bytes(old);
-            let given = trim(ty, a[lane]);
-            let new = binary(Binary::Add, ty, mode, old, given).unwrap_or(old);
-            // SAFETY: as above.
-            unsafe {
-                std::ptr::copy_nonoverlapping(new.to_le_bytes().as_ptr(), location.start, bytes);
-            };
-            if let Some(target) = target {
-                warp.registers[target][lane] = sign_extended(ty, old);
-            }
-        }
-        Ok(())
     }
 }

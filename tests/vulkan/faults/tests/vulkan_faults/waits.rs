@@ -8,10 +8,10 @@ use ash::vk;
 use millstream::vulkan::{Vulkan, VulkanResources};
 use millstream::{Access, Device, DeviceOptions, Driver, Error, Handle, Stream};
 use millstream_vulkan_faults::program::PATIENCE;
-use millstream_vulkan_faults::{Checked, Fault, REACHED, Session, TIMEOUTS};
+use millstream_vulkan_faults::{REACHED, TIMEOUTS};
 use rstest::rstest;
 
-use crate::refusals::session;
+use crate::refusals::{Tested, fault, session};
 
 /// The waits to observe. More than a thread makes before it has noticed what happened.
 const WAITS: u64 = 10;
@@ -21,9 +21,8 @@ struct Rig {
     stream: Stream,
     device: Device,
     driver: Driver,
-    checked: Checked,
     /// Dropped last, so that a failed test does not disturb the next session.
-    session: Session,
+    session: Tested,
 }
 
 impl Rig {
@@ -36,8 +35,7 @@ impl Rig {
     fn with(queues: usize) -> Option<Self> {
         let session = session()?;
         session.pretend_discrete();
-        let checked = Checked::default();
-        let opened = Device::open_driven(checked.options(queues), DeviceOptions::default());
+        let opened = Device::open_driven(session.checked.options(queues), DeviceOptions::default());
         let (device, driver) = opened.unwrap();
         let stream = device.new_client().new_stream();
         let values = stream.create(&[7_u32; 64]).unwrap();
@@ -47,7 +45,6 @@ impl Rig {
             stream,
             device,
             driver,
-            checked,
             session,
         })
     }
@@ -64,26 +61,6 @@ impl Rig {
     fn read(&self) -> Result<Vec<u32>, Error> {
         self.stream.read(&self.values).wait_timeout(PATIENCE)
     }
-
-    fn end(self) {
-        let Self {
-            values,
-            stream,
-            device,
-            driver,
-            checked,
-            session,
-        } = self;
-        drop((values, stream, device, driver));
-        finish(session, &checked);
-    }
-}
-
-/// Ends a session, which must have found nothing wrong.
-fn finish(session: Session, checked: &Checked) {
-    let mut wrong = session.end();
-    wrong.extend(checked.take());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// I5, I11: a thread that waits sleeps in the driver, several at once; it wakes for due user code of another thread within
@@ -120,7 +97,6 @@ fn waiting_callers_wait_in_the_driver_and_hear_the_bell_i5_i11(#[values(1, 3)] t
     rig.device.stats().unwrap();
     let calls = rig.session.counts_since(&before);
     assert!(!calls.contains_key("vkWaitSemaphores"), "{calls:?}");
-    rig.end();
 }
 
 /// I11: once a batch has completed, the waits are for the next one. A wait for a batch that has completed would return at
@@ -143,7 +119,6 @@ fn wait_is_for_the_oldest_batch_in_flight_i11() {
         assert!(reached <= 1, "{calls:?}");
         assert_eq!(waiter.join().unwrap().unwrap(), [9; 64]);
     });
-    rig.end();
 }
 
 /// I11: while a thread is inside the device, which publishes nothing meanwhile, no other waits in the driver: its batch may
@@ -180,7 +155,6 @@ fn no_caller_waits_in_the_driver_while_a_thread_is_inside_i11() {
         calls.get(REACHED).copied().unwrap_or_default()
     });
     assert!(reached <= WAITS, "{reached} waits returned at once");
-    rig.end();
 }
 
 /// I5: a wait is for any of the queues with work in flight, not for all of them, nor only for the first.
@@ -215,8 +189,6 @@ fn wait_ends_with_the_first_completion_of_any_queue_i5() {
         assert!(reached, "the wait is not for the second queue");
         assert_eq!(waiter.join().unwrap().unwrap(), [2; 64]);
     });
-    drop((short, other));
-    rig.end();
 }
 
 /// I5: a loss that the driver reports only to the wait of a caller is a loss. Any other error of it is none.
@@ -232,12 +204,8 @@ fn loss_reported_to_a_waiting_caller_loses_the_device_i5(
     let Some(rig) = Rig::new() else { return };
     rig.session.hold();
     rig.submit(8);
-    rig.session.refuse(Fault {
-        call: Some("vkWaitSemaphores"),
-        nth: WAITS,
-        result,
-        lasts: false,
-    });
+    rig.session
+        .refuse(fault(Some("vkWaitSemaphores"), WAITS, result));
     let before = rig.session.counts();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| rig.read());
@@ -257,7 +225,6 @@ fn loss_reported_to_a_waiting_caller_loses_the_device_i5(
         }
     });
     assert_eq!(rig.session.refused(), 1);
-    rig.end();
 }
 
 /// I5: a loss ends the waits in flight, of several threads.
@@ -280,7 +247,6 @@ fn loss_ends_the_waits_of_all_threads_i5() {
             );
         }
     });
-    rig.end();
 }
 
 /// I10: the object by which callers wait outlives the device, for whose semaphores it does nothing any more.
@@ -292,7 +258,6 @@ fn closed_device_leaves_no_semaphore_to_its_callers_i10() {
         stream,
         device,
         driver,
-        checked,
         session,
     } = rig;
     let before = session.counts();
@@ -303,7 +268,6 @@ fn closed_device_leaves_no_semaphore_to_its_callers_i10() {
     assert_eq!(calls.get("vkDestroySemaphore"), Some(&1), "{calls:?}");
     assert!(!calls.contains_key("vkWaitSemaphores"), "{calls:?}");
     drop((values, stream, device));
-    finish(session, &checked);
 }
 
 /// I4, I10: a device may be closed while a thread waits in the driver. The semaphore and the logical device live until
@@ -320,7 +284,6 @@ fn device_is_dropped_while_a_caller_waits_in_the_driver_i4_i10() {
         stream,
         device,
         mut driver,
-        checked,
         session,
     } = rig;
     std::thread::scope(|scope| {
@@ -338,5 +301,4 @@ fn device_is_dropped_while_a_caller_waits_in_the_driver_i4_i10() {
         assert!(destroyed.iter().all(|call| !calls.contains_key(call)));
         assert_eq!(waiter.join().unwrap().unwrap(), [8; 64]);
     });
-    finish(session, &checked);
 }

@@ -1,18 +1,12 @@
 //! Nests without inner axes.
 
-use millstream_ir::nest::{BufferMode, Level, Op, Stride};
 use millstream_ir::scalar::Number;
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use super::{Draft, check, check_within, elements};
+use super::{Draft, check, check_within, elements, filled, nest};
 
 const WIDTHS: [usize; 9] = [0, 1, 31, 32, 33, 64, 1000, 4096, 5000];
-const ONE: [Stride; 1] = [Stride::One];
-
-fn all(buffers: &[DType], count: usize) -> Vec<Vec<u8>> {
-    let fill = |(index, dtype): (usize, &DType)| elements(*dtype, count, index as u64, true);
-    buffers.iter().enumerate().map(fill).collect()
-}
+const LANES: &str = "outer 1 inner 0 words 1";
 
 /// Two as a word, or true for booleans.
 fn two(dtype: DType) -> u64 {
@@ -24,20 +18,12 @@ fn two(dtype: DType) -> u64 {
 
 #[test]
 fn chain_matches_the_reference_at_every_width() {
-    let mut draft = Draft::new(1, 0);
-    let [a, b, c] = [0; 3].map(|_| draft.load(DType::F32, &ONE));
-    let product = draft.binary(BinaryOp::Mul, a, b);
-    let sum = draft.binary(BinaryOp::Add, product, c);
-    let result = draft.unary(UnaryOp::Exp, sum);
-    draft.store(Level::Inner, result, &ONE);
+    let [input, output] = ["f32 read [1]", "f32 write [1]"];
+    let body = "%0 f32 = load 0  %1 f32 = load 1  %2 f32 = load 2
+        %3 f32 = mul %0 %1  %4 f32 = add %3 %2  %5 f32 = exp %4  store inner 3 %5";
+    let chain = nest(LANES, &[input, input, input, output], body);
     for width in WIDTHS {
-        check_within(
-            &draft.0,
-            &all(&[DType::F32; 4], width),
-            &[],
-            &[width as u64],
-            1,
-        );
+        check_within(&chain, &filled(&chain, width), &[], &[width as u64], 1);
     }
 }
 
@@ -45,34 +31,43 @@ fn chain_matches_the_reference_at_every_width() {
 fn unary_operations_match_the_reference_for_every_type() {
     for dtype in DType::ALL {
         for op in UnaryOp::ALL.iter().filter(|op| op.takes(dtype)) {
-            let mut draft = Draft::new(1, 0);
-            let a = draft.load(dtype, &ONE);
-            let result = draft.unary(*op, a);
-            draft.store(Level::Inner, result, &ONE);
-            check_within(&draft.0, &all(&[dtype; 2], 300), &[], &[300], op.units());
+            let buffers = ["read", "write"].map(|mode| format!("{dtype} {mode} [1]"));
+            let body = format!("%0 {dtype} = load 0  %1 {dtype} = {op} %0  store inner 1 %1");
+            let nest = nest(LANES, &buffers.each_ref().map(String::as_str), &body);
+            check_within(&nest, &filled(&nest, 300), &[], &[300], op.units());
         }
     }
 }
 
-/// Operands are two tiles, a tile and a word, a word and a tile, and two words.
+/// Returns two tiles and a word, with the pairs of two tiles, a tile and a word, a word and a tile, and two words.
+fn operands(dtype: DType) -> (Draft, [(usize, usize); 4]) {
+    let mut draft = Draft::new("outer 1 inner 0 words 2", &[]);
+    for at in 0..2 {
+        draft.buffer(format!("{dtype} read [1]"));
+        draft.value(dtype, format!("load {at}"));
+    }
+    draft.value(dtype, "word w1");
+    (draft, [(0, 1), (0, 2), (2, 1), (2, 2)])
+}
+
+/// Adds a value, and stores it to a buffer of its own. Returns its number.
+fn stored(draft: &mut Draft, dtype: DType, op: String) -> usize {
+    let value = draft.value(dtype, op);
+    let buffer = draft.buffer(format!("{dtype} write [1]"));
+    draft.store("inner", buffer, value);
+    value
+}
+
 #[test]
 fn binary_operations_match_the_reference_for_every_type() {
     for dtype in DType::ALL {
         for op in BinaryOp::ALL.iter().filter(|op| op.takes(dtype)) {
-            let mut draft = Draft::new(1, 0);
-            let (a, b, word) = (
-                draft.load(dtype, &ONE),
-                draft.load(dtype, &ONE),
-                draft.word(),
-            );
-            let scalar = draft.value(dtype, Op::Word(word));
-            for (a, b) in [(a, b), (a, scalar), (scalar, b), (scalar, scalar)] {
-                let result = draft.binary(*op, a, b);
-                draft.store(Level::Inner, result, &ONE);
+            let (mut draft, pairs) = operands(dtype);
+            for (a, b) in pairs {
+                stored(&mut draft, dtype, format!("{op} %{a} %{b}"));
             }
-            let two = two(dtype);
-            let buffers = all(&[dtype; 6], 333);
-            check_within(&draft.0, &buffers, &[], &[333, two], op.units());
+            let (nest, words) = (draft.nest(), [333, two(dtype)]);
+            check_within(&nest, &filled(&nest, 333), &[], &words, op.units());
         }
     }
 }
@@ -84,25 +79,13 @@ fn comparisons_match_the_reference_for_every_type() {
             continue;
         }
         for op in &CompareOp::ALL {
-            let mut draft = Draft::new(1, 0);
-            let (a, b, word) = (
-                draft.load(dtype, &ONE),
-                draft.load(dtype, &ONE),
-                draft.word(),
-            );
-            let scalar = draft.value(dtype, Op::Word(word));
-            for (a, b) in [(a, b), (a, scalar), (scalar, b), (scalar, scalar)] {
-                let is = draft.value(DType::Bool, Op::Compare(*op, a, b));
-                draft.store(Level::Inner, is, &ONE);
-                let chosen = draft.value(dtype, Op::Select(is, a, b));
-                draft.store(Level::Inner, chosen, &ONE);
+            let (mut draft, pairs) = operands(dtype);
+            for (a, b) in pairs {
+                let is = stored(&mut draft, DType::Bool, format!("{op} %{a} %{b}"));
+                stored(&mut draft, dtype, format!("select %{is} %{a} %{b}"));
             }
-            let two = two(dtype);
-            let mut buffers = all(&[dtype; 2], 99);
-            for _ in 0..4 {
-                buffers.extend([vec![0; 99], vec![0; 99 * dtype.size()]]);
-            }
-            check(&draft.0, &buffers, &[99, two]);
+            let nest = draft.nest();
+            check(&nest, &filled(&nest, 99), &[99, two(dtype)]);
         }
     }
 }
@@ -110,40 +93,55 @@ fn comparisons_match_the_reference_for_every_type() {
 #[test]
 fn casts_match_the_reference() {
     for from in DType::ALL {
-        let mut draft = Draft::new(1, 0);
-        let a = draft.load(from, &ONE);
-        let mut buffers = all(&[from], 400);
+        let input = format!("{from} read [1]");
+        let mut draft = Draft::new(LANES, &[&input]);
+        draft.value(from, "load 0");
         for to in DType::ALL {
-            let result = draft.value(to, Op::Cast(a));
-            draft.store(Level::Inner, result, &ONE);
-            buffers.push(vec![0; 400 * to.size()]);
+            stored(&mut draft, to, "cast %0".to_owned());
         }
-        check(&draft.0, &buffers, &[400]);
+        let nest = draft.nest();
+        check(&nest, &filled(&nest, 400), &[400]);
     }
 }
 
 #[test]
 fn nest_in_place_matches_the_reference() {
-    let mut draft = Draft::new(1, 0);
-    let a = draft.load(DType::F32, &ONE);
-    let one = draft.value(DType::F32, Op::Const(1_f32.to_bits().into()));
-    let sum = draft.binary(BinaryOp::Add, a, one);
-    let product = draft.binary(BinaryOp::Mul, sum, a);
-    draft.store(Level::Inner, product, &ONE);
+    let body = "%0 f32 = load 0  %1 f32 = const 0x3f800000
+        %2 f32 = add %0 %1  %3 f32 = mul %2 %0  store inner 1 %3";
+    let nest = nest(LANES, &["f32 read [1]", "f32 write [1]"], body);
     for width in [1, 100, 5000] {
-        check_within(
-            &draft.0,
-            &all(&[DType::F32; 2], width),
-            &[0, 0],
-            &[width as u64],
-            0,
-        );
+        check_within(&nest, &filled(&nest, width), &[0, 0], &[width as u64], 0);
     }
 }
 
 /// Rows and columns: transposed, repeated, with gaps and reversed, over axes of many lengths.
 #[test]
 fn every_order_of_strides_matches_the_reference() {
+    let walks = [
+        "[w2 1]",
+        "[1 w3]",
+        "[0 1]",
+        "[1 0]",
+        "+ w6 [w4 w5]",
+        "[0 0]",
+    ];
+    let mut draft = Draft::new("outer 2 inner 0 words 7", &[]);
+    let mut sum = draft.value(DType::I32, "const 0x3");
+    for walk in walks {
+        let buffer = draft.buffer(format!("i32 read {walk}"));
+        let loaded = draft.value(DType::I32, format!("load {buffer}"));
+        sum = draft.value(DType::I32, format!("add %{sum} %{loaded}"));
+    }
+    for axis in 0..2 {
+        let index = draft.value(DType::I64, format!("index {axis}"));
+        let index = draft.value(DType::I32, format!("cast %{index}"));
+        sum = draft.value(DType::I32, format!("xor %{sum} %{index}"));
+    }
+    for (level, walk) in [("inner", walks[0]), ("outer", walks[1])] {
+        let buffer = draft.buffer(format!("i32 write {walk}"));
+        draft.store(level, buffer, sum);
+    }
+    let nest = draft.nest();
     for (rows, columns) in [
         (1, 7),
         (3, 5),
@@ -151,108 +149,52 @@ fn every_order_of_strides_matches_the_reference() {
         (2, 300),
         (40, 129),
         (5000, 1),
-        (1, 5000),
+        (1, 5000_u64),
     ] {
-        let mut draft = Draft::new(2, 0);
-        let words: Vec<u16> = (0..5).map(|_| draft.word()).collect();
-        let word = |index: usize| Stride::Word(words[index]);
-        let walks = [
-            [word(0), Stride::One],
-            [Stride::One, word(1)],
-            [Stride::Zero, Stride::One],
-            [Stride::One, Stride::Zero],
-            [word(2), word(3)],
-            [Stride::Zero, Stride::Zero],
-        ];
-        let count = rows * columns * 4;
-        let mut sum = draft.value(DType::I32, Op::Const(3));
-        for strides in walks {
-            let loaded = draft.load(DType::I32, &strides);
-            sum = draft.binary(BinaryOp::Add, sum, loaded);
-        }
-        draft.0.accesses[4].offset = Some(words[4]);
-        for axis in 0..2 {
-            let index = draft.value(DType::I64, Op::Index(axis));
-            let index = draft.value(DType::I32, Op::Cast(index));
-            sum = draft.binary(BinaryOp::Xor, sum, index);
-        }
-        draft.store(Level::Inner, sum, &[word(0), Stride::One]);
-        draft.store(Level::Outer, sum, &[Stride::One, word(1)]);
-        let negative = (-2_i64) as u64;
-        let (rows, columns) = (rows as u64, columns as u64);
-        let words = [
-            rows,
-            columns,
-            columns,
-            rows,
-            2 * columns,
-            negative,
-            2 * columns - 2,
-        ];
-        check(&draft.0, &all(&[DType::I32; 8], count), &words);
+        let lens = [rows, columns, columns, rows];
+        let gaps = [2 * columns, (-2_i64) as u64, 2 * columns - 2];
+        let buffers = filled(&nest, (rows * columns * 4) as usize);
+        check(&nest, &buffers, &[&lens[..], &gaps].concat());
     }
 }
 
 #[test]
 fn gathers_read_zero_out_of_range() {
-    let mut draft = Draft::new(2, 0);
-    let (width, len) = (draft.word(), draft.word());
-    let row = [Stride::Word(width), Stride::One];
-    let index = draft.load(DType::I64, &[Stride::One, Stride::Zero]);
-    let table = draft.buffer(DType::F32, BufferMode::Read);
-    let access = draft.access(table, &[Stride::Zero, Stride::One]);
-    let stride = Stride::Word(width);
-    let found = draft.value(
-        DType::F32,
-        Op::Gather {
-            access,
-            index,
-            stride,
-            len,
-        },
+    let nest = nest(
+        "outer 2 inner 0 words 4",
+        &["i64 read [1 0]", "f32 read [0 1]", "f32 write [w2 1]"],
+        "%0 i64 = load 0  %1 f32 = gather 1 %0 w2 w3  store inner 2 %1",
     );
-    draft.store(Level::Inner, found, &row);
-    let indices: Vec<u8> = [3_i64, -1, 0, 9, 10, i64::MAX, i64::MIN, 9]
-        .iter()
-        .flat_map(|i| i.to_le_bytes())
-        .collect();
+    let indices = [3_i64, -1, 0, 9, 10, i64::MAX, i64::MIN, 9];
     for width in [1, 5, 200] {
         let buffers = [
-            indices.clone(),
+            indices.into_iter().flat_map(i64::to_le_bytes).collect(),
             elements(DType::F32, 10 * width, 1, false),
             elements(DType::F32, 8 * width, 2, false),
         ];
-        check(&draft.0, &buffers, &[8, width as u64, width as u64, 10]);
+        check(&nest, &buffers, &[8, width as u64, width as u64, 10]);
     }
 }
 
 #[test]
 fn random_numbers_depend_on_seed_and_counter_only() {
-    let mut draft = Draft::new(1, 0);
-    let seed = draft.word();
-    let counter = draft.value(DType::I64, Op::Index(0));
-    let random = draft.value(DType::U32, Op::Random { seed, counter });
-    draft.store(Level::Inner, random, &ONE);
-    check(
-        &draft.0,
-        &[vec![0; 4 * 1000]],
-        &[1000, 0x1234_5678_9abc_def0],
-    );
+    let body = "%0 i64 = index 0  %1 u32 = random w1 %0  store inner 0 %1";
+    let nest = nest("outer 1 inner 0 words 2", &["u32 write [1]"], body);
+    let words = [1000, 0x1234_5678_9abc_def0];
+    check(&nest, &[vec![0; 4 * 1000]], &words);
 }
 
 #[test]
 fn access_outside_its_binding_is_refused_and_touches_nothing() {
-    let mut draft = Draft::new(1, 0);
-    let a = draft.load(DType::F32, &ONE);
-    draft.store(Level::Inner, a, &ONE);
+    let copies = ["f32 read [1]", "f32 write [1]"];
+    let nest = nest(LANES, &copies, "%0 f32 = load 0  store inner 1 %0");
     let buffers = [vec![1; 40], vec![2; 36]];
-    let error =
-        super::run(&draft.0, &buffers, &[], &[10]).expect_err("the access is out of bounds");
+    let error = super::run(&nest, &buffers, &[], &[10]).expect_err("the access is out of bounds");
     assert_eq!(
         error.to_string(),
         "access 1 reaches elements 0 to 9 of binding 1, which has 9; check the launch's lengths, strides and offsets"
     );
     for len in [u64::MAX, 1 << 62, 1 << 63] {
-        assert!(super::run(&draft.0, &buffers, &[], &[len]).is_err());
+        assert!(super::run(&nest, &buffers, &[], &[len]).is_err());
     }
 }

@@ -8,9 +8,10 @@ mod runs;
 mod scatters;
 mod transposed;
 
-use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
+use std::fmt::Display;
+
 use millstream_ir::scalar::{self, Number};
-use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, UnaryOp};
+use millstream_ir::{Blocking, DType, Nest, Program, Rows};
 use millstream_ir_text::naive;
 use millstream_protocol::NativeView;
 
@@ -23,91 +24,71 @@ pub(crate) fn all_cases() -> bool {
     std::env::var("MILLSTREAM_ALL_CASES").is_ok_and(|value| value == "1")
 }
 
-/// Builds a nest.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Draft(pub(crate) Nest);
+/// The text of a nest, whose buffers have an access each.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    /// `outer 1 inner 0 words 1`
+    counts: String,
+    /// `f32 read [w1 1]`, or with an offset `f32 read + w2 [w1 1]`.
+    buffers: Vec<String>,
+    values: Vec<String>,
+    stores: String,
+}
 
 impl Draft {
-    pub(crate) fn new(outer: usize, inner: usize) -> Self {
-        let nest = Nest {
-            outer,
-            inner,
-            words: outer + inner,
-            ..Nest::default()
-        };
-        Self(nest)
+    pub(crate) fn new(counts: impl Into<String>, buffers: &[&str]) -> Self {
+        Self {
+            counts: counts.into(),
+            buffers: buffers.iter().map(|buffer| (*buffer).to_owned()).collect(),
+            values: Vec::new(),
+            stores: String::new(),
+        }
     }
 
-    pub(crate) fn word(&mut self) -> u16 {
-        self.0.words += 1;
-        self.0.words as u16 - 1
+    /// Adds a buffer with its access. Returns its number.
+    pub(crate) fn buffer(&mut self, buffer: String) -> usize {
+        self.buffers.push(buffer);
+        self.buffers.len() - 1
     }
 
-    pub(crate) fn buffer(&mut self, dtype: DType, mode: BufferMode) -> u16 {
-        self.0.buffers.push(Buffer { dtype, mode });
-        self.0.buffers.len() as u16 - 1
+    /// Adds a value. Returns its number.
+    pub(crate) fn value(&mut self, dtype: DType, op: impl Display) -> usize {
+        let number = self.values.len();
+        self.values.push(format!("%{number} {dtype} = {op}"));
+        number
     }
 
-    pub(crate) fn access(&mut self, buffer: u16, strides: &[Stride]) -> u16 {
-        self.0.accesses.push(Access {
-            buffer,
-            offset: None,
-            strides: strides.to_vec(),
-        });
-        self.0.accesses.len() as u16 - 1
+    pub(crate) fn store(&mut self, level: &str, buffer: usize, value: usize) {
+        self.stores += &format!(" store {level} {buffer} %{value}");
     }
 
-    pub(crate) fn value(&mut self, dtype: DType, op: Op) -> u16 {
-        self.0.values.push(Value { dtype, op });
-        self.0.values.len() as u16 - 1
+    pub(crate) fn nest(&self) -> Nest {
+        let (counts, values, stores) = (&self.counts, self.values.join(" "), &self.stores);
+        let (mut buffers, mut accesses) = (String::new(), String::new());
+        for (at, buffer) in self.buffers.iter().enumerate() {
+            let mut parts = buffer.splitn(3, ' ');
+            let [dtype, mode, access] = [(); 3].map(|()| parts.next().unwrap_or_default());
+            buffers += &format!(" buffer {at} {dtype} {mode}");
+            accesses += &format!(" access {at} = buffer {at} {access}");
+        }
+        let text = format!("nest {counts}{buffers}{accesses} {values}{stores}");
+        millstream_ir_text::nest(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
+}
 
-    /// Adds a buffer and loads it with these strides.
-    pub(crate) fn load(&mut self, dtype: DType, strides: &[Stride]) -> u16 {
-        let buffer = self.buffer(dtype, BufferMode::Read);
-        let access = self.access(buffer, strides);
-        self.value(dtype, Op::Load(access))
-    }
+/// Parses a nest: its counts, its buffers with an access each, and its values and stores.
+pub(crate) fn nest(counts: &str, buffers: &[&str], body: &str) -> Nest {
+    let mut draft = Draft::new(counts, buffers);
+    draft.values.push(body.to_owned());
+    draft.nest()
+}
 
-    fn dtype(&self, value: u16) -> DType {
-        self.0.values[usize::from(value)].dtype
-    }
-
-    pub(crate) fn unary(&mut self, op: UnaryOp, a: u16) -> u16 {
-        self.value(self.dtype(a), Op::Unary(op, a))
-    }
-
-    pub(crate) fn binary(&mut self, op: BinaryOp, a: u16, b: u16) -> u16 {
-        self.value(self.dtype(a), Op::Binary(op, a, b))
-    }
-
-    pub(crate) fn reduce(&mut self, op: ReduceOp, a: u16) -> u16 {
-        self.value(op.output(self.dtype(a)), Op::Reduce(op, a))
-    }
-
-    /// Adds a buffer and stores to it with these strides.
-    pub(crate) fn store(&mut self, level: Level, value: u16, strides: &[Stride]) -> u16 {
-        let buffer = self.buffer(self.dtype(value), BufferMode::Write);
-        self.store_to(buffer, level, value, strides, None);
-        buffer
-    }
-
-    pub(crate) fn store_to(
-        &mut self,
-        buffer: u16,
-        level: Level,
-        value: u16,
-        strides: &[Stride],
-        scatter: Option<Scatter>,
-    ) {
-        let access = self.access(buffer, strides);
-        self.0.stores.push(Store {
-            access,
-            value,
-            level,
-            scatter,
-        });
-    }
+/// Returns elements for each buffer of a nest.
+pub(crate) fn filled(nest: &Nest, count: usize) -> Vec<Vec<u8>> {
+    let buffers = nest.buffers.iter().zip(0..);
+    buffers
+        .map(|(buffer, seed)| elements(buffer.dtype, count, seed, true))
+        .collect()
 }
 
 /// Returns a pseudorandom number.

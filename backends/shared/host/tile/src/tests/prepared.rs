@@ -1,22 +1,19 @@
 //! Prepared launches are reused only for the same nest, bindings and words.
 
-use millstream_ir::nest::{Level, Op, Stride};
-use millstream_ir::{BinaryOp, DType, Program};
+use millstream_ir::Program;
 use millstream_protocol::NativeView;
 
-use super::Draft;
+use super::nest;
 use crate::{Code, Options, SingleThread};
 
 /// `out = x * word + word`; the first word is the number of elements.
 fn scaled() -> Code {
-    let mut draft = Draft::new(1, 0);
-    let x = draft.load(DType::F32, &[Stride::One]);
-    let word = draft.word();
-    let scale = draft.value(DType::F32, Op::Word(word));
-    let product = draft.binary(BinaryOp::Mul, x, scale);
-    let sum = draft.binary(BinaryOp::Add, product, scale);
-    draft.store(Level::Inner, sum, &[Stride::One]);
-    Code::compile(&Program::Nest(draft.0), Options::default()).expect("the program compiles")
+    let nest = nest(
+        "outer 1 inner 0 words 2",
+        &["f32 read [1]", "f32 write [1]"],
+        "%0 f32 = load 0  %1 f32 = word w1  %2 f32 = mul %0 %1  %3 f32 = add %2 %1  store inner 1 %3",
+    );
+    Code::compile(&Program::Nest(nest), Options::default()).expect("the program compiles")
 }
 
 fn view(elements: &mut [f32]) -> NativeView {

@@ -1,14 +1,12 @@
 //! Nests with inner axes.
 
-use millstream_ir::nest::{BufferMode, Level, Op, Scatter, Stride};
 use millstream_ir::scalar::Number;
-use millstream_ir::{BinaryOp, DType, Program, ReduceOp, UnaryOp};
+use millstream_ir::{DType, Program, ReduceOp};
 
-use super::{Draft, all_cases, check, check_within, elements, levels, run_code};
+use super::{Draft, all_cases, check, check_within, elements, levels, nest, run_code};
 use crate::{Code, Options};
 
-const ROW: [Stride; 2] = [Stride::Word(2), Stride::One];
-const ROWS: [Stride; 2] = [Stride::One, Stride::Zero];
+const ROW: &str = "[w2 1]";
 
 /// Rows and lengths: empty, one, around a vector and a tile, longer than what is retained.
 const SHAPES: [(u64, u64); 11] = [
@@ -26,10 +24,10 @@ const SHAPES: [(u64, u64); 11] = [
 ];
 
 /// Along memory, and across it.
-fn both_ways(mut test: impl FnMut([Stride; 2], u64, u64, u64, u64)) {
+fn both_ways(mut test: impl FnMut(&str, u64, u64, u64, u64)) {
     for (rows, len) in SHAPES {
         test(ROW, rows, len, len, 1);
-        test([Stride::Word(3), Stride::Word(2)], rows, len, rows, 1);
+        test("[w3 w2]", rows, len, rows, 1);
     }
 }
 
@@ -43,13 +41,16 @@ fn reductions_match_the_reference_for_every_type_along_rows_and_columns() {
                 if len > 500 && !is_whole {
                     return;
                 }
-                let mut draft = Draft::new(2 - 1, 1);
-                draft.0.words = 4;
-                let a = draft.load(dtype, &strides);
-                let result = draft.reduce(*op, a);
-                draft.store(Level::Outer, result, &ROWS);
+                let result = op.output(dtype);
+                let buffers = [
+                    format!("{dtype} read {strides}"),
+                    format!("{result} write [1 0]"),
+                ];
+                let body =
+                    format!("%0 {dtype} = load 0  %1 {result} = reduce {op} %0  store outer 1 %1");
+                let buffers = buffers.each_ref().map(String::as_str);
+                let nest = nest("outer 1 inner 1 words 4", &buffers, &body);
                 let specials = !matches!(op, ReduceOp::Sum | ReduceOp::Prod);
-                let out = op.output(dtype).size();
                 let mut values = elements(dtype, (rows * len) as usize, 7, specials);
                 if *op == ReduceOp::Prod && dtype.is_float() {
                     // Around one, so that the product stays finite.
@@ -60,29 +61,14 @@ fn reductions_match_the_reference_for_every_type_along_rows_and_columns() {
                         chunk.copy_from_slice(&bits.to_le_bytes()[..size]);
                     }
                 }
-                let buffers = [values, vec![0; rows as usize * out]];
+                let buffers = [values, vec![0; rows as usize * result.size()]];
                 let sums = matches!(op, ReduceOp::Sum | ReduceOp::Prod) && dtype.is_float();
                 // For sums of both signs an absolute error would say more, but these are small and exact enough.
                 let units = if sums { 2_000 } else { 0 };
-                check_within(&draft.0, &buffers, &[], &[rows, len, stride, other], units);
+                check_within(&nest, &buffers, &[], &[rows, len, stride, other], units);
             });
         }
     }
-}
-
-pub(crate) fn softmax(strides: [Stride; 2]) -> Draft {
-    let mut draft = Draft::new(1, 1);
-    draft.0.words = 4;
-    let x = draft.load(DType::F32, &strides);
-    let greatest = draft.reduce(ReduceOp::Max, x);
-    let below = draft.binary(BinaryOp::Sub, x, greatest);
-    let power = draft.unary(UnaryOp::Exp, below);
-    let sum = draft.reduce(ReduceOp::Sum, power);
-    let one = draft.value(DType::F32, Op::Const(1_f32.to_bits().into()));
-    let inverse = draft.binary(BinaryOp::Div, one, sum);
-    let result = draft.binary(BinaryOp::Mul, power, inverse);
-    draft.store(Level::Inner, result, &strides);
-    draft
 }
 
 #[test]
@@ -90,47 +76,37 @@ fn softmax_matches_the_reference() {
     let short = SHAPES.into_iter().filter(|(rows, len)| rows * len <= 8000);
     // A row whose maximum is found at once, and then processed further.
     for (rows, len) in short.chain([(1, 40_000)]) {
-        for (strides, stride) in [(ROW, len), ([Stride::One, Stride::Word(2)], rows)] {
-            let draft = softmax(strides);
+        for (strides, stride) in [(ROW, len), ("[1 w2]", rows)] {
+            let buffers = ["read", "write"].map(|mode| format!("f32 {mode} {strides}"));
+            let nest = nest(
+                "outer 1 inner 1 words 4",
+                &buffers.each_ref().map(String::as_str),
+                "%0 f32 = load 0  %1 f32 = reduce max %0  %2 f32 = sub %0 %1  %3 f32 = exp %2
+                %4 f32 = reduce sum %3  %5 f32 = const 0x3f800000  %6 f32 = div %5 %4
+                %7 f32 = mul %3 %6  store inner 1 %7",
+            );
             let buffers =
                 [0, 1].map(|seed| elements(DType::F32, (rows * len) as usize, seed, false));
             let words = [rows, len, stride, 1];
-            check_within(&draft.0, &buffers, &[], &words, 8);
-            check_within(&draft.0, &buffers, &[0, 0], &words, 8);
+            check_within(&nest, &buffers, &[], &words, 8);
+            check_within(&nest, &buffers, &[0, 0], &words, 8);
         }
     }
 }
 
-pub(crate) fn layer_norm() -> Draft {
-    let mut draft = Draft::new(1, 1);
-    let (stride, count, epsilon) = (draft.word(), draft.word(), draft.word());
-    let row = [Stride::Word(stride), Stride::One];
-    let x = draft.load(DType::F32, &row);
-    let scale = draft.load(DType::F32, &[Stride::Zero, Stride::One]);
-    let shift = draft.load(DType::F32, &[Stride::Zero, Stride::One]);
-    let sum = draft.reduce(ReduceOp::Sum, x);
-    let count = draft.value(DType::F32, Op::Word(count));
-    let mean = draft.binary(BinaryOp::Div, sum, count);
-    let centered = draft.binary(BinaryOp::Sub, x, mean);
-    let square = draft.binary(BinaryOp::Mul, centered, centered);
-    let squares = draft.reduce(ReduceOp::Sum, square);
-    let variance = draft.binary(BinaryOp::Div, squares, count);
-    let epsilon = draft.value(DType::F32, Op::Word(epsilon));
-    let variance = draft.binary(BinaryOp::Add, variance, epsilon);
-    let deviation = draft.unary(UnaryOp::Sqrt, variance);
-    let one = draft.value(DType::F32, Op::Const(1_f32.to_bits().into()));
-    let inverse = draft.binary(BinaryOp::Div, one, deviation);
-    let normal = draft.binary(BinaryOp::Mul, centered, inverse);
-    let scaled = draft.binary(BinaryOp::Mul, normal, scale);
-    let shifted = draft.binary(BinaryOp::Add, scaled, shift);
-    draft.store(Level::Inner, shifted, &row);
-    draft
-}
-
 #[test]
 fn layer_norm_matches_the_reference() {
+    let row = ["f32 read [w2 1]", "f32 write [w2 1]"];
+    let nest = nest(
+        "outer 1 inner 1 words 5",
+        &[row[0], "f32 read [0 1]", "f32 read [0 1]", row[1]],
+        "%0 f32 = load 0  %1 f32 = load 1  %2 f32 = load 2
+        %3 f32 = reduce sum %0  %4 f32 = word w3  %5 f32 = div %3 %4  %6 f32 = sub %0 %5
+        %7 f32 = mul %6 %6  %8 f32 = reduce sum %7  %9 f32 = div %8 %4  %10 f32 = word w4
+        %11 f32 = add %9 %10  %12 f32 = sqrt %11  %13 f32 = const 0x3f800000  %14 f32 = div %13 %12
+        %15 f32 = mul %6 %14  %16 f32 = mul %15 %1  %17 f32 = add %16 %2  store inner 3 %17",
+    );
     for (rows, len) in [(3_u64, 8_u64), (2, 100), (70, 3)] {
-        let draft = layer_norm();
         let count = [rows * len, len, len, rows * len];
         let buffers = [0, 1, 2, 3]
             .map(|index| elements(DType::F32, count[index] as usize, index as u64, false));
@@ -142,64 +118,42 @@ fn layer_norm_matches_the_reference() {
             u64::from(1e-5_f32.to_bits()),
         ];
         // Sums of both signs lose digits by cancellation, in any order.
-        check_within(&draft.0, &buffers, &[], &words, 3_000);
+        check_within(&nest, &buffers, &[], &words, 3_000);
     }
 }
 
 /// The index of a reduction counts all inner axes, in their order.
 #[test]
 fn reduction_index_counts_through_several_inner_axes() {
-    let mut draft = Draft::new(1, 2);
-    let words: Vec<u16> = (0..3).map(|_| draft.word()).collect();
-    let strides = [
-        Stride::Word(words[0]),
-        Stride::Word(words[1]),
-        Stride::Word(words[2]),
-    ];
-    let a = draft.load(DType::I32, &strides);
-    let index = draft.reduce(ReduceOp::ArgMax, a);
-    draft.store(
-        Level::Outer,
-        index,
-        &[Stride::One, Stride::Zero, Stride::Zero],
+    let nest = nest(
+        "outer 1 inner 2 words 6",
+        &["i32 read [w3 w4 w5]", "i64 write [1 0 0]"],
+        "%0 i32 = load 0  %1 i64 = reduce argmax %0  store outer 1 %1",
     );
     for strides in [[35, 5, 1], [1, 4, 28], [35, 1, 7]] {
         let buffers = [elements(DType::I32, 140, 3, true), vec![0; 32]];
-        check(&draft.0, &buffers, &[[4, 7, 5], strides].concat());
+        check(&nest, &buffers, &[[4, 7, 5], strides].concat());
     }
 }
 
 /// In the order of the inner axes: later stores win, and sums are added to the old values.
 #[test]
 fn scatters_follow_the_order_of_the_inner_axes() {
-    for adds in [false, true] {
+    for how in ["set", "add"] {
+        let nest = nest(
+            "outer 1 inner 1 words 4",
+            &["i64 read [0 1]", "f32 read [1 w2]", "f32 update [1 0]"],
+            &format!("%0 i64 = load 0  %1 f32 = load 1  store inner 2 %1 scatter {how} %0 w2 w3"),
+        );
         // The lanes are along the scattered rows, or across them.
         for (columns, picks) in [(1_u64, 100_u64), (600, 30), (7, 9)] {
-            let mut draft = Draft::new(1, 1);
-            let (width, len) = (draft.word(), draft.word());
-            let index = draft.load(DType::I64, &[Stride::Zero, Stride::One]);
-            let value = draft.load(DType::F32, &[Stride::One, Stride::Word(width)]);
-            let table = draft.buffer(DType::F32, BufferMode::Update);
-            let scatter = Scatter {
-                index,
-                stride: Stride::Word(width),
-                len,
-                adds,
-            };
-            draft.store_to(
-                table,
-                Level::Inner,
-                value,
-                &[Stride::One, Stride::Zero],
-                Some(scatter),
-            );
             let indices = (0..picks as i64).flat_map(|pick| (pick * 7 % 11 - 1).to_le_bytes());
             let buffers = [
                 indices.collect(),
                 elements(DType::F32, (columns * picks) as usize, 5, false),
                 elements(DType::F32, 8 * columns as usize, 6, false),
             ];
-            check(&draft.0, &buffers, &[columns, picks, columns, 8]);
+            check(&nest, &buffers, &[columns, picks, columns, 8]);
         }
     }
 }
@@ -207,48 +161,48 @@ fn scatters_follow_the_order_of_the_inner_axes() {
 /// A value that is the same for a whole row is reduced once per element, and stored for each element.
 #[test]
 fn row_values_are_reduced_and_stored_for_each_element() {
-    let mut draft = Draft::new(1, 1);
-    let stride = draft.word();
-    let a = draft.load(DType::I32, &ROWS);
-    let sum = draft.reduce(ReduceOp::Sum, a);
-    let one = draft.value(DType::I32, Op::Const(1));
-    let count = draft.reduce(ReduceOp::Sum, one);
-    draft.store(Level::Inner, sum, &[Stride::Word(stride), Stride::One]);
-    draft.store(Level::Outer, count, &ROWS);
+    let nest = nest(
+        "outer 1 inner 1 words 3",
+        &["i32 read [1 0]", "i32 write [w2 1]", "i32 write [1 0]"],
+        "%0 i32 = load 0  %1 i32 = reduce sum %0  %2 i32 = const 0x1  %3 i32 = reduce sum %2
+        store inner 1 %1  store outer 2 %3",
+    );
     for (rows, len) in [(3_u64, 70_u64), (500, 3), (4, 0)] {
         let buffers = [
             elements(DType::I32, rows as usize, 5, false),
             vec![0; (rows * len) as usize * 4],
             vec![0; rows as usize * 4],
         ];
-        check(&draft.0, &buffers, &[rows, len, len]);
+        check(&nest, &buffers, &[rows, len, len]);
     }
 }
 
 #[test]
 fn long_row_sums_are_identical_over_tiles_and_in_machine_code() {
     // So many live values that a tile is shorter than the row, which machine code could process whole.
-    let mut draft = Draft::new(1, 1);
-    let row = Stride::Word(draft.word());
-    let x = draft.load(DType::F32, &[row, Stride::One]);
-    let scaled: Vec<u16> = (1..13)
+    let buffers = ["f32 read [w2 1]", "f32 write [1 0]"];
+    let mut draft = Draft::new("outer 1 inner 1 words 3", &buffers);
+    let x = draft.value(DType::F32, "load 0");
+    let scaled: Vec<usize> = (1..13)
         .map(|factor| {
             let bits = (0.1 * factor as f32).to_bits();
-            let factor = draft.value(DType::F32, Op::Const(bits.into()));
-            draft.binary(BinaryOp::Mul, x, factor)
+            let factor = draft.value(DType::F32, format!("const {bits:#x}"));
+            draft.value(DType::F32, format!("mul %{x} %{factor}"))
         })
         .collect();
     let sum = scaled.into_iter().rev();
-    let sum = sum.reduce(|sum, value| draft.binary(BinaryOp::Add, sum, value));
-    let total = draft.reduce(ReduceOp::Sum, sum.expect("there are twelve values"));
-    draft.store(Level::Outer, total, &ROWS);
+    let sum = sum.reduce(|sum, value| draft.value(DType::F32, format!("add %{sum} %{value}")));
+    let sum = sum.expect("there are twelve values");
+    let total = draft.value(DType::F32, format!("reduce sum %{sum}"));
+    draft.store("outer", 1, total);
+    let nest = draft.nest();
     let len = 4000;
     let buffers = [
         elements(DType::F32, 2 * len, 3, false),
         elements(DType::F32, 2, 0, false),
     ];
     for level in levels() {
-        let code = Code::compile_for(&Program::Nest(draft.0.clone()), level, Options::default())
+        let code = Code::compile_for(&Program::Nest(nest.clone()), level, Options::default())
             .expect("the program compiles");
         let words = [2, len as u64, len as u64];
         let run = || run_code(&code, &buffers, &[], &words).expect("the launch runs");
@@ -261,25 +215,19 @@ fn long_row_sums_are_identical_over_tiles_and_in_machine_code() {
 #[test]
 fn row_of_one_element_is_reduced_to_that_element() {
     for dtype in DType::ALL {
-        let ops = [
-            ReduceOp::Sum,
-            ReduceOp::Prod,
-            ReduceOp::Min,
-            ReduceOp::Max,
-            ReduceOp::ArgMin,
-            ReduceOp::ArgMax,
-        ];
-        for op in ops {
-            let mut draft = Draft::new(1, 0);
-            let x = draft.load(dtype, &[Stride::One]);
-            let reduced = draft.reduce(op, x);
-            draft.store(Level::Outer, reduced, &[Stride::One]);
-            if draft.0.check().is_err() {
+        for op in ReduceOp::ALL {
+            let result = op.output(dtype);
+            let buffers = [format!("{dtype} read [1]"), format!("{result} write [1]")];
+            let nest = nest(
+                "outer 1 inner 0 words 1",
+                &buffers.each_ref().map(String::as_str),
+                &format!("%0 {dtype} = load 0  %1 {result} = reduce {op} %0  store outer 1 %1"),
+            );
+            if nest.check().is_err() {
                 continue;
             }
-            let out = op.output(dtype).size();
-            let buffers = [elements(dtype, 100, 1, true), vec![0; 100 * out]];
-            check(&draft.0, &buffers, &[100]);
+            let buffers = [elements(dtype, 100, 1, true), vec![0; 100 * result.size()]];
+            check(&nest, &buffers, &[100]);
         }
     }
 }

@@ -1,29 +1,8 @@
 //! Gathers in runs, and gathers whose index does not advance by a constant step.
 
-use millstream_ir::nest::{BufferMode, Level, Op, Stride};
-use millstream_ir::{BinaryOp, DType, ReduceOp};
+use millstream_ir::DType;
 
-use super::{Draft, all_cases, check, check_within, elements, random};
-
-/// Adds a gather from a table of `len` elements at a distance of `stride`, with this index.
-fn gather(
-    draft: &mut Draft,
-    dtype: DType,
-    index: u16,
-    access: &[Stride],
-    stride: Stride,
-    len: u16,
-) -> u16 {
-    let table = draft.buffer(dtype, BufferMode::Read);
-    let access = draft.access(table, access);
-    let op = Op::Gather {
-        access,
-        index,
-        stride,
-        len,
-    };
-    draft.value(dtype, op)
-}
+use super::{Draft, all_cases, check, check_within, elements, nest, random};
 
 #[test]
 fn rolled_reversed_and_strided_gathers_match_the_reference() {
@@ -42,29 +21,17 @@ fn rolled_reversed_and_strided_gathers_match_the_reference() {
                 (1, 3, -7),
                 (i64::MIN, 1, 13),
             ] {
-                let mut draft = Draft::new(1, 0);
-                let words = [(); 4].map(|()| draft.word());
-                let position = draft.value(DType::I64, Op::Index(0));
-                let [factor_word, from_word, modulus_word, len_word] = words;
-                let of = |draft: &mut Draft, word| draft.value(DType::I64, Op::Word(word));
-                let by = of(&mut draft, factor_word);
-                let scaled = draft.binary(BinaryOp::Mul, position, by);
-                let offset = of(&mut draft, from_word);
-                let moved = draft.binary(BinaryOp::Add, scaled, offset);
-                let by = of(&mut draft, modulus_word);
-                let index = draft.binary(BinaryOp::Rem, moved, by);
-                let found = gather(
-                    &mut draft,
-                    dtype,
-                    index,
-                    &[Stride::Zero],
-                    Stride::One,
-                    len_word,
-                );
                 // Stored once unchanged, and once computed with.
-                let twice = draft.binary(BinaryOp::Add, found, found);
-                draft.store(Level::Inner, found, &[Stride::One]);
-                draft.store(Level::Inner, twice, &[Stride::One]);
+                let body = format!(
+                    "%0 i64 = index 0  %1 i64 = word w1  %2 i64 = mul %0 %1  %3 i64 = word w2
+                    %4 i64 = add %2 %3  %5 i64 = word w3  %6 i64 = rem %4 %5
+                    %7 {dtype} = gather 0 %6 1 w4  %8 {dtype} = add %7 %7
+                    store inner 1 %7  store inner 2 %8"
+                );
+                let buffers = ["read [0]", "write [1]", "write [1]"];
+                let buffers = buffers.map(|of| format!("{dtype} {of}"));
+                let buffers = buffers.each_ref().map(String::as_str);
+                let nest = nest("outer 1 inner 0 words 5", &buffers, &body);
                 let bytes = len as usize * dtype.size();
                 let buffers = [
                     elements(dtype, len as usize, len, true),
@@ -72,44 +39,41 @@ fn rolled_reversed_and_strided_gathers_match_the_reference() {
                     vec![0; bytes],
                 ];
                 let words = [len, factor as u64, from as u64, modulus as u64, len];
-                check(&draft.0, &buffers, &words);
+                check(&nest, &buffers, &words);
             }
         }
     }
 }
 
 /// Returns a random index of up to some steps, which may or may not be trackable.
-fn any_index(draft: &mut Draft, axes: u16, state: &mut u64, depth: u32) -> u16 {
+fn any_index(draft: &mut Draft, axes: u64, state: &mut u64, depth: u32) -> usize {
     let draw = random(state);
     if depth == 0 || draw.is_multiple_of(4) {
-        let axis = (draw >> 8) as u16 % axes;
-        return match (draw >> 16) % 5 {
-            0 => draft.value(DType::I64, Op::Const(draw >> 24 & 0xff)),
-            1 => draft.value(DType::I64, Op::Const(0_u64.wrapping_sub(draw >> 24 & 0x1f))),
+        let axis = (draw >> 8) % axes;
+        let op = match (draw >> 16) % 5 {
+            0 => format!("const {:#x}", draw >> 24 & 0xff),
+            1 => format!("const {:#x}", 0_u64.wrapping_sub(draw >> 24 & 0x1f)),
             2 => {
-                let mut strides = vec![Stride::Zero; usize::from(axes)];
-                strides[usize::from(axis)] = Stride::One;
-                let dtype =
-                    [DType::I64, DType::I32, DType::U32, DType::I16][(draw >> 40) as usize % 4];
-                let loaded = draft.load(dtype, &strides);
+                let strides = ["1 0 0", "0 1 0", "0 0 1"][axis as usize];
+                let dtypes = [DType::I64, DType::I32, DType::U32, DType::I16];
+                let dtype = dtypes[(draw >> 40) as usize % 4];
+                let buffer = draft.buffer(format!("{dtype} read [{strides}]"));
                 match dtype {
-                    DType::I64 => loaded,
-                    _ => draft.value(DType::I64, Op::Cast(loaded)),
+                    DType::I64 => format!("load {buffer}"),
+                    _ => {
+                        let loaded = draft.value(dtype, format!("load {buffer}"));
+                        format!("cast %{loaded}")
+                    }
                 }
             }
-            _ => draft.value(DType::I64, Op::Index(axis)),
+            _ => format!("index {axis}"),
         };
+        return draft.value(DType::I64, op);
     }
     let a = any_index(draft, axes, state, depth - 1);
     let b = any_index(draft, axes, state, depth - 1);
-    let ops = [
-        BinaryOp::Add,
-        BinaryOp::Sub,
-        BinaryOp::Mul,
-        BinaryOp::Rem,
-        BinaryOp::Max,
-    ];
-    draft.binary(ops[(draw >> 32) as usize % ops.len()], a, b)
+    let op = ["add", "sub", "mul", "rem", "max"][(draw >> 32) as usize % 5];
+    draft.value(DType::I64, format!("{op} %{a} %{b}"))
 }
 
 #[test]
@@ -125,23 +89,19 @@ fn random_gather_indices_match_the_reference() {
         };
         // Reductions are walked along rows and across them.
         let inner = (random(&mut state) % 3) as usize;
-        let mut draft = Draft::new(3 - inner, inner);
-        let len_word = draft.word();
+        let outer = 3 - inner;
+        let mut draft = Draft::new(format!("outer {outer} inner {inner} words 7"), &[]);
         let index = any_index(&mut draft, 3, &mut state, 3);
-        let along = match random(&mut state) % 3 {
-            0 => [Stride::Zero, Stride::Zero, Stride::One],
-            1 => [Stride::Zero, Stride::One, Stride::Zero],
-            _ => [Stride::Zero; 3],
-        };
-        let found = gather(&mut draft, DType::F32, index, &along, Stride::One, len_word);
-        let mut out = vec![Stride::Zero; 3];
-        let strides = [(); 3].map(|()| draft.word());
-        (0..3 - inner).for_each(|axis| out[axis] = Stride::Word(strides[axis]));
-        let (level, value) = match inner {
-            0 => (Level::Inner, found),
-            _ => (Level::Outer, draft.reduce(ReduceOp::Max, found)),
-        };
-        draft.store(level, value, &out);
+        let along = ["0 0 1", "0 1 0", "0 0 0"][(random(&mut state) % 3) as usize];
+        let table = draft.buffer(format!("f32 read [{along}]"));
+        let mut value = draft.value(DType::F32, format!("gather {table} %{index} 1 w3"));
+        if inner > 0 {
+            value = draft.value(DType::F32, format!("reduce max %{value}"));
+        }
+        let out = ["w4 w5 w6", "w4 w5 0", "w4 0 0"][inner];
+        let out = draft.buffer(format!("f32 write [{out}]"));
+        draft.store(["inner", "outer", "outer"][inner], out, value);
+        let nest = draft.nest();
         let transposed = random(&mut state).is_multiple_of(2);
         let strides = match (inner, transposed) {
             (0, false) => [lens[1] * lens[2], lens[2], 1],
@@ -150,33 +110,20 @@ fn random_gather_indices_match_the_reference() {
             _ => [1, 0, 0],
         };
         let words = [lens.as_slice(), &[60], &strides].concat();
-        let buffers: Vec<Vec<u8>> = draft
-            .0
-            .buffers
-            .iter()
-            .enumerate()
-            .map(|(seed, buffer)| elements(buffer.dtype, 8000, seed as u64, false))
-            .collect();
-        check_within(&draft.0, &buffers, &[], &words, 0);
+        let buffers = nest.buffers.iter().zip(0..);
+        let buffers = buffers.map(|(buffer, seed)| elements(buffer.dtype, 8000, seed, false));
+        check_within(&nest, &buffers.collect::<Vec<_>>(), &[], &words, 0);
     }
 }
 
 /// A table that is written while it is read must be read before.
 #[test]
 fn gather_from_a_stored_buffer_does_not_read_in_place() {
-    let mut draft = Draft::new(1, 0);
-    let len = draft.word();
-    let position = draft.value(DType::I64, Op::Index(0));
-    let found = gather(
-        &mut draft,
-        DType::F32,
-        position,
-        &[Stride::Zero],
-        Stride::One,
-        len,
+    let nest = nest(
+        "outer 1 inner 0 words 2",
+        &["f32 read [0]", "f32 write [1]"],
+        "%0 i64 = index 0  %1 f32 = gather 0 %0 1 w1  %2 f32 = add %1 %1  store inner 1 %2",
     );
-    let twice = draft.binary(BinaryOp::Add, found, found);
-    draft.store(Level::Inner, twice, &[Stride::One]);
     let buffers = [elements(DType::F32, 4000, 1, false), vec![0; 16_000]];
-    check_within(&draft.0, &buffers, &[0, 0], &[4000, 4000], 0);
+    check_within(&nest, &buffers, &[0, 0], &[4000, 4000], 0);
 }

@@ -1,14 +1,31 @@
 //! Inputs read across memory, in blocks.
 
-use millstream_ir::nest::{Level, Op, Stride};
-use millstream_ir::{BinaryOp, DType};
+use millstream_ir::DType;
 
-use super::{Draft, all_cases, check, elements};
+use super::{all_cases, check, elements, nest};
 
 /// A copy, and computations with other inputs, of matrices with any order of axes.
 #[test]
 fn matrices_with_any_order_of_axes_match_the_reference() {
     for dtype in [DType::F32, DType::U8, DType::I16, DType::F64] {
+        let dtypes = [dtype, dtype, dtype, dtype, DType::I64];
+        let accesses = [
+            "read [w3 w4 w5]",
+            "read [w6 w7 w8]",
+            "write [w9 w10 w11]",
+            "write [w9 w10 w11]",
+            "write [w9 w10 w11]",
+        ];
+        let buffers = dtypes.iter().zip(accesses);
+        let buffers: Vec<_> = buffers
+            .map(|(dtype, access)| format!("{dtype} {access}"))
+            .collect();
+        let buffers: Vec<_> = buffers.iter().map(String::as_str).collect();
+        let body = format!(
+            "%0 {dtype} = load 0  %1 {dtype} = load 1  %2 {dtype} = add %0 %1  %3 {dtype} = mul %2 %0
+            %4 i64 = index 1  store inner 2 %0  store inner 3 %3  store inner 4 %4"
+        );
+        let nest = nest("outer 3 inner 0 words 12", &buffers, &body);
         for (m, n) in [
             (0_u64, 40_u64),
             (1, 300),
@@ -44,17 +61,6 @@ fn matrices_with_any_order_of_axes_match_the_reference() {
                     (plain, plain, last),
                     ([0, 1, m], plain, plain),
                 ] {
-                    let mut draft = Draft::new(3, 0);
-                    let mut strides = || [(); 3].map(|()| Stride::Word(draft.word()));
-                    let (sa, sb, so) = (strides(), strides(), strides());
-                    let x = draft.load(dtype, &sa);
-                    let y = draft.load(dtype, &sb);
-                    let sum = draft.binary(BinaryOp::Add, x, y);
-                    let more = draft.binary(BinaryOp::Mul, sum, x);
-                    let row = draft.value(DType::I64, Op::Index(1));
-                    draft.store(Level::Inner, x, &so);
-                    draft.store(Level::Inner, more, &so);
-                    draft.store(Level::Inner, row, &so);
                     let count = (batch * m * n).max(m).max(n) as usize;
                     let mut buffers: Vec<Vec<u8>> = (0..2)
                         .map(|seed| elements(dtype, count, seed, true))
@@ -62,7 +68,7 @@ fn matrices_with_any_order_of_axes_match_the_reference() {
                     buffers.extend([vec![0; count * dtype.size()], vec![0; count * dtype.size()]]);
                     buffers.push(vec![0; count * 8]);
                     let words = [&[batch, m, n], &a[..], &b, &out].concat();
-                    check(&draft.0, &buffers, &words);
+                    check(&nest, &buffers, &words);
                 }
             }
         }

@@ -1,13 +1,9 @@
-//! Graphs: nodes with edges between them, and executable graphs. `work` is the work of a node.
-
-mod work;
+//! Graphs: nodes with edges between them, and executable graphs.
 
 use std::collections::BTreeMap;
 
 use crate::clock::Point;
-use crate::operation::{GraphNode, GraphRun};
-
-pub(crate) use work::Work;
+use crate::operation::{GraphNode, GraphRun, Operation};
 
 /// A graph.
 pub(crate) struct Graph {
@@ -20,7 +16,7 @@ pub(crate) struct Graph {
 /// A node of a graph.
 pub(crate) struct Node {
     pub(crate) graph: u64,
-    pub(crate) work: Work,
+    pub(crate) work: Operation,
     /// The nodes that it depends on, which were created before.
     pub(crate) after: Vec<u64>,
 }
@@ -29,7 +25,7 @@ pub(crate) struct Node {
 pub(crate) struct ExecutableNode {
     /// The node of the graph.
     pub(crate) of: u64,
-    pub(crate) work: Work,
+    pub(crate) work: Operation,
     /// The indices of the nodes that it depends on.
     pub(crate) after: Vec<usize>,
 }
@@ -69,8 +65,7 @@ impl Executable {
     /// Returns a launch of the graph with its current parameters.
     pub(crate) fn run(&self) -> GraphRun {
         let nodes = self.nodes.iter().map(|node| GraphNode {
-            name: node.work.name(),
-            operation: node.work.operation(),
+            operation: node.work.clone(),
             after: node.after.clone(),
         });
         GraphRun {
@@ -93,7 +88,7 @@ impl Graphs {
     }
 
     /// Creates a node of an existing graph.
-    pub(crate) fn make_node(&mut self, handle: u64, graph: u64, work: Work, after: Vec<u64>) {
+    pub(crate) fn make_node(&mut self, handle: u64, graph: u64, work: Operation, after: Vec<u64>) {
         if let Some(of) = self.graphs.get_mut(&graph) {
             of.nodes.push(handle);
         }

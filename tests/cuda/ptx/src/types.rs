@@ -1,4 +1,59 @@
-//! The float formats and their bits.
+//! The types of operands, and the bits of each float format.
+
+/// The type of the bits of a register. Numbers are sizes in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Type {
+    Predicate,
+    Bits(u8),
+    Unsigned(u8),
+    Signed(u8),
+    Float(Format),
+}
+
+impl Type {
+    /// Returns the type with a name in an instruction or a declaration, without the dot.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "pred" => Type::Predicate,
+            "f16" => Type::Float(Format::F16),
+            "bf16" => Type::Float(Format::Bf16),
+            "f32" => Type::Float(Format::F32),
+            "f64" => Type::Float(Format::F64),
+            _ => {
+                let (kind, bits) = name.split_at_checked(1)?;
+                let sizes = [("8", 1), ("16", 2), ("32", 4), ("64", 8)];
+                let (_, bytes) = sizes.into_iter().find(|(name, _)| *name == bits)?;
+                match kind {
+                    "b" => Type::Bits(bytes),
+                    "u" => Type::Unsigned(bytes),
+                    "s" => Type::Signed(bytes),
+                    _ => return None,
+                }
+            }
+        })
+    }
+
+    pub(super) fn bytes(self) -> u8 {
+        match self {
+            Type::Predicate => 1,
+            Type::Bits(bytes) | Type::Unsigned(bytes) | Type::Signed(bytes) => bytes,
+            Type::Float(format) => format.bytes(),
+        }
+    }
+
+    pub(super) fn is_float(self) -> bool {
+        matches!(self, Type::Float(_))
+    }
+
+    /// Returns the integer type of twice the width.
+    pub(super) fn doubled(self) -> Self {
+        match self {
+            Type::Unsigned(bytes) => Type::Unsigned(bytes * 2),
+            Type::Signed(bytes) => Type::Signed(bytes * 2),
+            other => other,
+        }
+    }
+}
 
 /// A float format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
