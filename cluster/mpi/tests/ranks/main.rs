@@ -27,11 +27,11 @@ type Scenario = (&'static str, usize, fn(World));
 use gpu::SCENARIOS as OF_GPUS;
 
 const SCENARIOS: &[Scenario] = &[
-    ("values_alone", 1, values::every_collective),
-    ("values_2", 2, values::every_collective),
-    ("values_4", 4, values::every_collective),
+    ("values_alone", 1, values::programs),
+    ("values_2", 2, values::programs),
+    ("values_4", 4, values::programs),
     ("types", 3, values::every_type),
-    ("devices", 2, values::several_devices),
+    ("devices", 2, values::programs_of_several_devices),
     ("large", 4, values::a_large_buffer),
     ("limit_2", 2, values::sizes_at_the_limit),
     ("limit_16", 16, values::sizes_at_the_limit),
@@ -39,11 +39,9 @@ const SCENARIOS: &[Scenario] = &[
     ("ten_thousand", 2, values::ten_thousand),
     ("grid", 6, groups::rows_and_columns),
     ("lists", 3, groups::lists),
-    ("halos", 4, order::halos),
     ("reaction", 3, programs::reaction_and_diffusion),
     ("digits", 4, programs::digits),
     ("threads", 2, order::threads_that_interleave_collectives),
-    ("thousand", 2, order::a_thousand_in_flight),
     ("poison", 3, order::poison_reaches_every_rank),
     ("cancelled", 2, order::a_cancelled_call_fails_on_every_rank),
     ("mismatch", 3, mismatch::other_calls_are_reported),
