@@ -90,6 +90,11 @@ impl Comm {
         }
     }
 
+    /// Returns the error of a request of its group, which starts no further one.
+    pub(crate) fn error(&self) -> Option<&MpiError> {
+        self.events.as_ref()?.error()
+    }
+
     /// Starts to send bytes to a rank, with a tag.
     pub(crate) fn send<'a>(&self, to: (usize, c_int), bytes: &'a [u8]) -> Request<'a> {
         // SAFETY: the request borrows the bytes.

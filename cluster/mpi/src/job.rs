@@ -3,17 +3,15 @@
 //! A future keeps the memory that MPI accesses, so it has three rules. It does not end before its requests have: after an
 //! error of one it waits for the others, and the group is broken meanwhile ([`Events`]). A [`Job`] that is dropped before
 //! its end is leaked. And it holds nothing of a thread across an `await`, such as a guard of a lock or of a context
-//! ([`Part::enter`]): its next poll may be on another thread ([`link`](crate::link)).
+//! ([`Part::enter`](crate::part::Part::enter)): its next poll may be on another thread ([`link`](crate::link)).
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use millstream::{Failure, FailureRef, Reason};
-use millstream_cluster::{Announcement, EnteredContext, NetworkPart};
 use mpi::ffi::{self, MPI_Request};
 
 use crate::raw::{MpiError, call};
@@ -60,6 +58,8 @@ impl<T> Drop for Job<T> {
 pub(crate) struct Events {
     /// Whether anything has changed.
     changed: Cell<bool>,
+    /// The requests that have not ended.
+    in_flight: Cell<usize>,
     /// The first error. The group starts no further requests.
     error: OnceCell<MpiError>,
 }
@@ -71,6 +71,11 @@ impl Events {
 
     pub(crate) fn take_change(&self) -> bool {
         self.changed.take()
+    }
+
+    /// Whether a request has not ended, so that MPI must be polled.
+    pub(crate) fn are_awaited(&self) -> bool {
+        self.in_flight.get() > 0
     }
 
     /// Breaks the group.
@@ -109,6 +114,10 @@ impl Request<'_> {
             Some(error) => Err(error.clone()),
             None => start(&mut request),
         };
+        if let (Some(events), Ok(())) = (events, &started) {
+            events.in_flight.update(|requests| requests + 1);
+            events.note_change();
+        }
         Self {
             request: started.is_ok().then_some(request),
             error: started.err(),
@@ -133,6 +142,9 @@ impl Future for Request<'_> {
                     return Poll::Pending;
                 }
                 this.request = None;
+                if let Some(events) = &this.events {
+                    events.in_flight.update(|requests| requests - 1);
+                }
                 tested
             }
             (None, Some(error)) => Err(error),
@@ -184,69 +196,4 @@ pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
         false => Poll::Pending,
     })
     .await;
-}
-
-/// The part of this rank, or why it has failed.
-pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
-
-/// The part of this rank in a call. The job of the call uses its memory; the owner of the job ends it. A job that does
-/// not end keeps it, unless it drops its clone before it waits.
-#[derive(Clone)]
-pub(crate) struct Part(Rc<RefCell<Outcome>>);
-
-impl Part {
-    pub(crate) fn new(outcome: Outcome) -> Self {
-        Self(Rc::new(RefCell::new(outcome)))
-    }
-
-    /// Returns why it has failed.
-    pub(crate) fn failure(&self) -> Option<FailureRef> {
-        self.0.borrow().as_ref().err().cloned()
-    }
-
-    /// Calls `f` with the part, unless it has failed. If `f` does, the part fails with that.
-    pub(crate) fn with<R>(
-        &self,
-        call: &Announcement,
-        f: impl FnOnce(&mut NetworkPart) -> Result<R, Reason>,
-    ) -> Option<R> {
-        let result = f(self.0.borrow_mut().as_mut().ok()?);
-        result.map_err(|reason| self.refuse(call, reason)).ok()
-    }
-
-    /// Fails it.
-    pub(crate) fn refuse(&self, call: &Announcement, reason: Reason) {
-        self.fail_by(Failure::not_run(&call.name.into(), reason));
-    }
-
-    /// Fails it, unless it has failed by itself.
-    pub(crate) fn fail_by(&self, cause: FailureRef) {
-        if let Some(part) = self.take(cause.clone()) {
-            part.fail_by(cause);
-        }
-    }
-
-    /// Completes it, unless it has failed.
-    pub(crate) fn complete(&self, call: &Announcement) {
-        let over = Failure::not_run(&call.name.into(), Reason::Closed);
-        if let Some(part) = self.take(over) {
-            part.complete();
-        }
-    }
-
-    fn take(&self, cause: FailureRef) -> Option<NetworkPart> {
-        let mut outcome = self.0.borrow_mut();
-        match &*outcome {
-            Ok(_) => std::mem::replace(&mut *outcome, Err(cause)).ok(),
-            Err(_) => None,
-        }
-    }
-
-    /// Makes the context of its device current on this thread.
-    pub(crate) fn enter(&self) -> Option<EnteredContext> {
-        let mut outcome = self.0.borrow_mut();
-        // A lost device has none; MPI is polled nevertheless.
-        let part = outcome.as_mut().ok()?;
-        EnteredContext::of(part).ok().flatten()
-    }
 }
