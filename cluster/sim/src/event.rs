@@ -3,10 +3,11 @@
 use millstream::FailureRef;
 use millstream_cluster::NetworkPart;
 
-use crate::lane::Kind;
-
 /// A part that has begun, or why it cannot.
 pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
+
+/// Which lane of a group: that of its collectives, or of the transfers from one member to another.
+pub(crate) type Kind = Option<(usize, usize)>;
 
 /// What happens at some time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -6,8 +6,8 @@ use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, Operation};
 use slab::Slab;
 
-use crate::event::{Event, Outcome};
-use crate::lane::{Kind, Lane};
+use crate::event::{Event, Kind, Outcome};
+use crate::lane::Lane;
 use crate::stall::Waiting;
 use crate::wires::Wires;
 

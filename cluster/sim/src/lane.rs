@@ -16,14 +16,11 @@ use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, NetworkPart, Operation};
 
 use crate::call::Call;
-use crate::event::{Event, Happening, Outcome, Step};
+use crate::event::{Event, Happening, Kind, Outcome, Step};
 use crate::machine::bytes_ns;
 use crate::rounds::{Action, actions, receive, send};
 use crate::stall::Waiting;
 use crate::wires::Wires;
-
-/// Which lane of a group: that of its collectives, or of the transfers from one member to another.
-pub(crate) type Kind = Option<(usize, usize)>;
 
 /// The places of a transfer.
 const SENDER: usize = 0;

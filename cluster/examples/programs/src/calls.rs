@@ -27,7 +27,8 @@ enum Op {
     Scatter(usize, Reduction),
     Gather(usize),
     Broadcast(usize, usize, usize, Range<usize>),
-    Send(Place, Place, Range<usize>),
+    /// Between two members of a group.
+    Send(usize, Place, Place, Range<usize>),
     /// A copy of the fleet, or a send if the devices are in several processes.
     Copy(Place, Place, Range<usize>),
 }
@@ -122,6 +123,11 @@ fn start((device, buffer): Place, len: usize) -> Vec<u32> {
     (0..len).map(value).collect()
 }
 
+fn copy(memory: &mut Memory, from: Place, to: Place, range: &Range<usize>) {
+    let source = memory[from.0][from.1][range.clone()].to_vec();
+    memory[to.0][to.1][range.clone()].copy_from_slice(&source);
+}
+
 impl Program {
     /// Draws a program of some steps for ranks with as many devices each.
     pub fn draw(seed: u64, (ranks, devices): (usize, usize), len: usize, steps: usize) -> Self {
@@ -141,7 +147,14 @@ impl Program {
                     let root = of.below(groups[group].len() * devices);
                     Op::Broadcast(group, root, buffer, range)
                 }
-                9 if from != to => Op::Send(from, to, range),
+                9 => {
+                    let members = groups[group].len() * devices;
+                    let (from, to) = ((from.0 % members, from.1), (to.0 % members, to.1));
+                    match from == to {
+                        true => Op::Gather(group),
+                        false => Op::Send(group, from, to, range),
+                    }
+                }
                 10 if from != to => Op::Copy(from, to, range),
                 _ => Op::Task(from, of.below(STREAMS), of.below(1_000_000) as u32),
             }
@@ -236,14 +249,15 @@ impl Program {
                 call(handle, &first, &second);
             }
         };
-        let send = |from: &Place, to: &Place, range: &Range<usize>| {
-            for group in &world.groups[0] {
-                let is_here = |device| group.local_ranks().contains(&device);
-                if is_here(to.0) {
-                    group.receive(from.0, &view(*to, range).unwrap()).unwrap();
+        let send = |group: usize, from: &Place, to: &Place, range: &Range<usize>| {
+            let members = self.members(group);
+            let at = |place: &Place| view((members[place.0], place.1), range).unwrap();
+            for handle in &world.groups[group] {
+                if handle.local_ranks().contains(&to.0) {
+                    handle.receive(from.0, &at(to)).unwrap();
                 }
-                if is_here(from.0) {
-                    group.send(to.0, &view(*from, range).unwrap()).unwrap();
+                if handle.local_ranks().contains(&from.0) {
+                    handle.send(to.0, &at(from)).unwrap();
                 }
             }
         };
@@ -289,9 +303,9 @@ impl Program {
                     group.broadcast(*root, [a, b][*buffer]).unwrap();
                 });
             }
-            Op::Send(from, to, range) => send(from, to, range),
+            Op::Send(group, from, to, range) => send(*group, from, to, range),
             Op::Copy(from, to, range) => match world.fleet {
-                None => send(from, to, range),
+                None => send(0, from, to, range),
                 Some(fleet) => {
                     let (from, to) = (view(*from, range).unwrap(), view(*to, range).unwrap());
                     fleet.copy(&from, &to).unwrap();
@@ -349,10 +363,12 @@ impl Program {
                         memory[member][*buffer][range.clone()].copy_from_slice(&source);
                     }
                 }
-                Op::Send(from, to, range) | Op::Copy(from, to, range) => {
-                    let source = memory[from.0][from.1][range.clone()].to_vec();
-                    memory[to.0][to.1][range.clone()].copy_from_slice(&source);
+                Op::Send(group, from, to, range) => {
+                    let members = self.members(*group);
+                    let place = |(member, buffer): &Place| (members[*member], *buffer);
+                    copy(&mut memory, place(from), place(to), range);
                 }
+                Op::Copy(from, to, range) => copy(&mut memory, *from, *to, range),
             }
         }
         memory

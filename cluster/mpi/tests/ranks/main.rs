@@ -37,7 +37,7 @@ const SCENARIOS: &[Scenario] = &[
     ("limit_16", 16, values::sizes_at_the_limit),
     ("limit_17", 17, values::sizes_at_the_limit),
     ("ten_thousand", 2, values::ten_thousand),
-    ("grid", 6, groups::rows_and_columns),
+    ("values_6", 6, values::programs),
     ("lists", 3, groups::lists),
     ("reaction", 3, programs::reaction_and_diffusion),
     ("digits", 4, programs::digits),
