@@ -79,7 +79,7 @@ impl Comm {
     /// Something has changed without a request.
     pub(crate) fn note_change(&self) {
         if let Some(events) = &self.events {
-            events.note_change();
+            events.changed.set(true);
         }
     }
 

@@ -145,7 +145,7 @@ impl Group {
 
     /// Whether a request has not ended, or a piece is copied.
     fn travels(&self) -> bool {
-        self.events.are_awaited() || self.lanes().any(Lane::moves)
+        self.events.in_flight.get() > 0 || self.lanes().any(Lane::moves)
     }
 
     /// Makes the context of its device current, if MPI accesses memory of that device.
@@ -178,7 +178,7 @@ impl Group {
         if let Some(error) = self.events.error() {
             self.broken = Some(Broken::new(error, ulfm, &self.comms));
         }
-        self.events.take_change()
+        self.events.changed.take()
     }
 
     /// Answers other ranks, and reports calls that have waited for `after`. `moved` is whether anything has changed.

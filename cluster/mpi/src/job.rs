@@ -57,27 +57,14 @@ impl<T> Drop for Job<T> {
 #[derive(Default)]
 pub(crate) struct Events {
     /// Whether anything has changed.
-    changed: Cell<bool>,
-    /// The requests that have not ended.
-    in_flight: Cell<usize>,
+    pub(crate) changed: Cell<bool>,
+    /// The requests that have not ended: MPI must be polled for them.
+    pub(crate) in_flight: Cell<usize>,
     /// The first error. The group starts no further requests.
     error: OnceCell<MpiError>,
 }
 
 impl Events {
-    pub(crate) fn note_change(&self) {
-        self.changed.set(true);
-    }
-
-    pub(crate) fn take_change(&self) -> bool {
-        self.changed.take()
-    }
-
-    /// Whether a request has not ended, so that MPI must be polled.
-    pub(crate) fn are_awaited(&self) -> bool {
-        self.in_flight.get() > 0
-    }
-
     /// Breaks the group.
     pub(crate) fn note_error(&self, error: &MpiError) {
         // Only the first one counts.
@@ -116,7 +103,7 @@ impl Request<'_> {
         };
         if let (Some(events), Ok(())) = (events, &started) {
             events.in_flight.update(|requests| requests + 1);
-            events.note_change();
+            events.changed.set(true);
         }
         Self {
             request: started.is_ok().then_some(request),
@@ -151,7 +138,7 @@ impl Future for Request<'_> {
             (None, None) => Ok(()),
         };
         if let Some(events) = &this.events {
-            events.note_change();
+            events.changed.set(true);
             if let Err(error) = &outcome {
                 events.note_error(error);
             }

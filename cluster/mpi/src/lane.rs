@@ -190,7 +190,7 @@ impl Lane {
         let first = self.calls.front()?;
         let size = match &self.kind {
             Kind::Collectives(_, mover) => mover.size,
-            Kind::Sends(_) | Kind::Receives(_) => 1,
+            _ => 1,
         };
         match way_of_part(&first.what, size) {
             Way::ByAddress => first.part.enter(),
