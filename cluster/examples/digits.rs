@@ -6,20 +6,16 @@
 //! ```
 
 use millstream_cluster_programs::digits;
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use millstream::sim::Sim;
 use millstream::{Cpu, Device, OpenError};
 use millstream_cluster::Fleet;
 
-use digits::model::{Images, Order};
+use digits::Failure;
 use digits::options::TrainingOptions;
 use digits::report::Report;
-use digits::{Failure, Training};
 
 /// Trains a network on handwritten digits, on several devices.
 #[derive(Parser)]
@@ -52,35 +48,10 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), Failure> {
     let fleet = options.open()?;
-    let (images, tests) = Images::load();
-    let mut order = Order::new(images.len());
-    let training = Training::new(
-        [fleet.group(), fleet.group()],
-        options.training.batch as usize,
-        images,
-        &tests,
-    )?;
-    let bar = options.bar()?;
-    let mut rounds = Vec::new();
-    for round in 0..options.training.rounds as usize {
-        rounds.push(training.round(&mut order, round)?);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    let report = Report {
-        devices: fleet.devices().len(),
-        batch: options.training.batch as usize,
-        tests: tests.len(),
-        rounds,
-    };
-    match options.training.json {
-        true => println!("{:#}", report.json()),
-        false => println!("{}", report.text()),
-    }
-    match report.is_finite() {
-        true => Ok(()),
-        false => Err("training diverged: the loss is not finite".into()),
-    }
+    let groups = [fleet.group(), fleet.group()];
+    let report = Report::of(groups, &options.training, fleet.devices().len())?;
+    report.print(options.training.json);
+    report.check()
 }
 
 impl Options {
@@ -93,18 +64,5 @@ impl Options {
             .map(open)
             .collect::<Result<_, OpenError>>()?;
         Ok(Fleet::new(devices)?)
-    }
-
-    /// Returns a progress bar, which is shown on a terminal.
-    fn bar(&self) -> Result<ProgressBar, Failure> {
-        let bar = match self.training.json || !std::io::stderr().is_terminal() {
-            true => ProgressBar::hidden(),
-            false => ProgressBar::new(self.training.rounds.into()),
-        };
-        let template = "{msg} {wide_bar:.cyan/240} {pos}/{len} {eta:>4}";
-        bar.set_style(ProgressStyle::with_template(template)?);
-        bar.set_message("training");
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Ok(bar)
     }
 }

@@ -1,4 +1,4 @@
-//! Work that a thread keeps until the end of the call of a fleet that it makes.
+//! The call of a fleet that a thread makes, and work that it keeps until the end of that call.
 //!
 //! While a thread submits a call, it may step in at a device, where the last part of this or another call arrives. Moving
 //! many bytes there would block the device for others, and hold the fleet's lock. So the thread keeps the movement of
@@ -15,31 +15,44 @@ use std::cell::RefCell;
 /// What is kept.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
-/// What the calling thread keeps.
-enum Kept {
-    /// It submits no call.
-    Nothing,
-    /// Nothing yet. It submits the call at this address.
-    Of(*const ()),
-    Work(Work),
+/// The call of the calling thread.
+#[derive(Default)]
+struct Current {
+    /// The address of the fleet's order, which the thread holds; 0 if it makes no call.
+    order: usize,
+    /// The address of the call whose parts it submits; 0 for none.
+    submits: usize,
+    /// What it keeps of that call.
+    work: Option<Work>,
 }
 
 thread_local! {
-    static KEPT: RefCell<Kept> = const { RefCell::new(Kept::Nothing) };
+    static CURRENT: RefCell<Current> = const {
+        RefCell::new(Current {
+            order: 0,
+            submits: 0,
+            work: None,
+        })
+    };
 }
 
-/// Replaces what the calling thread keeps. `None` if the thread ends.
-fn replace(kept: Kept) -> Option<Kept> {
-    KEPT.try_with(|place| place.replace(kept)).ok()
+/// Calls `f` with the call of this thread. `None` if the thread ends.
+fn with_current<R>(f: impl FnOnce(&mut Current) -> R) -> Option<R> {
+    let current = |current: &RefCell<Current>| f(&mut current.borrow_mut());
+    CURRENT.try_with(current).ok()
+}
+
+/// Whether the calling thread is inside a call of the fleet with this order.
+pub(crate) fn holds<T>(order: *const T) -> bool {
+    with_current(|current| current.order == order.addr()).unwrap_or(false)
 }
 
 /// The calling thread submits the parts of this call now, inside an [`Afterwards`].
 pub(crate) fn submits<T>(call: *const T) {
     // A thread that ends keeps nothing.
-    _ = KEPT.try_with(|kept| {
-        let mut kept = kept.borrow_mut();
-        if !matches!(*kept, Kept::Work(_)) {
-            *kept = Kept::Of(call.cast());
+    _ = with_current(|current| {
+        if current.work.is_none() {
+            current.submits = call.addr();
         }
     });
 }
@@ -48,10 +61,9 @@ pub(crate) fn submits<T>(call: *const T) {
 pub(crate) fn keep<T>(call: *const T, work: Work) -> Option<Work> {
     let mut work = Some(work);
     // A thread that ends keeps nothing.
-    _ = KEPT.try_with(|kept| {
-        let mut kept = kept.borrow_mut();
-        if matches!(*kept, Kept::Of(own) if own == call.cast()) {
-            *kept = work.take().map_or(Kept::Nothing, Kept::Work);
+    _ = with_current(|current| {
+        if current.submits == call.addr() && current.work.is_none() {
+            current.work = work.take();
         }
     });
     work
@@ -59,23 +71,30 @@ pub(crate) fn keep<T>(call: *const T, work: Work) -> Option<Work> {
 
 /// A call of the calling thread. Its drop runs what was kept, or drops it if the thread unwinds.
 pub(crate) struct Afterwards {
-    /// What the thread kept before: a call may run code that calls another fleet.
-    before: Kept,
+    /// A call may run code that calls another fleet.
+    before: Current,
 }
 
 impl Afterwards {
-    pub(crate) fn begin() -> Self {
+    /// The calling thread holds the order of a fleet now.
+    pub(crate) fn begin<T>(order: *const T) -> Self {
+        let call = Current {
+            order: order.addr(),
+            ..Current::default()
+        };
+        let before = with_current(|current| std::mem::replace(current, call));
         Self {
-            before: replace(Kept::Nothing).unwrap_or(Kept::Nothing),
+            before: before.unwrap_or_default(),
         }
     }
 }
 
 impl Drop for Afterwards {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut self.before, Kept::Nothing);
-        match replace(before) {
-            Some(Kept::Work(work)) if !std::thread::panicking() => work(),
+        let before = std::mem::take(&mut self.before);
+        let ended = with_current(|current| std::mem::replace(current, before));
+        match ended.and_then(|ended| ended.work) {
+            Some(work) if !std::thread::panicking() => work(),
             _ => {}
         }
     }
@@ -98,11 +117,12 @@ mod tests {
         let (calls, sender) = ([0_u8; 2], sender);
         let [own, other] = calls.each_ref().map(std::ptr::from_ref);
         assert!(keep(own, work(&sender, 0)).is_some(), "no call");
-        let call = Afterwards::begin();
+        let call = Afterwards::begin(own);
+        assert!(holds(own) && !holds(other));
         assert!(keep(own, work(&sender, 0)).is_some(), "no call yet");
         submits(own);
         assert!(keep(other, work(&sender, 0)).is_some(), "another call");
-        let inner = Afterwards::begin();
+        let inner = Afterwards::begin(other);
         assert!(keep(own, work(&sender, 0)).is_some(), "a call inside it");
         submits(other);
         assert!(keep(other, work(&sender, 1)).is_none());
@@ -113,14 +133,15 @@ mod tests {
         drop(call);
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [2]);
         assert!(keep(own, work(&sender, 0)).is_some(), "the call has ended");
+        assert!(!holds(own));
     }
 
     #[test]
     fn a_call_that_panics_drops_its_work() {
         let (sender, receiver) = channel();
         let call = std::panic::catch_unwind(|| {
-            let _call = Afterwards::begin();
             let call = &raw const sender;
+            let _call = Afterwards::begin(call);
             submits(call);
             assert!(keep(call, work(&sender, 1)).is_none());
             std::panic::panic_any(());

@@ -23,7 +23,7 @@ use crate::announcement::Announcement;
 use crate::gpu::{Arrived, Gpus, Transfer};
 use crate::lock;
 use crate::network::{Network, NetworkPart};
-use crate::part::{Buffers, Part, Rest, Stays, fail_all, memory};
+use crate::part::{Buffers, Part, Rest, fail_all, memory};
 
 /// The most bytes, of all parts, that the thread that runs a device moves itself: it takes no longer than the wake of a
 /// thread for user code would.
@@ -104,13 +104,8 @@ impl Call {
             arrived: false,
         };
         afterwards::submits(Arc::as_ptr(self));
-        let stays = match self.course {
-            Course::Gpus(..) => Stays::OnDevices,
-            _ if self.what.on_device => Stays::OnDevices,
-            Course::Here(_) | Course::Network(..) => Stays::OnHost,
-        };
         let arrive = |begun| arrival.arrive(begun);
-        let submitted = Part::submit(self.what.name, (stream, stays), buffers, arrive);
+        let submitted = Part::submit(&self.what, stream, buffers, arrive);
         // The drop of the uncalled function has failed the other parts.
         submitted.map_err(|source| ClusterError::Refused {
             call: self.what.name,

@@ -144,7 +144,7 @@ impl Fleet {
                 .ok_or(ClusterError::Stranger { which })
         };
         let (from, to) = (member("source", source)?, member("target", target)?);
-        same_length("copy", "target", to, source.len(), target)?;
+        same_length(("copy", "target"), to, source.len(), target)?;
         self.everyone.transfer((from, source), (to, target))
     }
 }

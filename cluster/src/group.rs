@@ -11,8 +11,8 @@ use millstream::{CancelToken, Device, Element, Handle, Stream};
 use crate::announcement::{Announcement, Operation};
 use crate::call::{Call, Course};
 use crate::gpu::{Gpus, is_on_gpu};
-use crate::list::List;
-use crate::movement;
+use crate::list;
+use crate::movement::{gather, reduce_to_all, reduce_to_parts, spread};
 use crate::network::Network;
 use crate::order::{AdmissionOrder, InFlight};
 use crate::part::Buffers;
@@ -125,16 +125,12 @@ impl Group {
         reduction: Reduction,
         buffers: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
-        let list = List::new(&self.streams, "all_reduce", "buffers", buffers)?;
-        list.lengths(list.first_len())?;
-        let parts = buffers.iter().map(|buffer| Buffers {
-            input: Some(buffer.as_bytes()),
-            output: Some(buffer.as_bytes()),
-        });
-        let operation = Operation::AllReduce(reduction);
-        let movement = movement::reduce_to_all::<T>;
-        let call = Announcement::new::<T>(list.call, operation, movement, list.first_len());
-        self.call(call, parts)
+        const CALL: &str = "all_reduce";
+        let len = list::len(buffers);
+        list::check(&self.streams, (CALL, "buffers"), buffers, len)?;
+        let (operation, movement) = (Operation::AllReduce(reduction), reduce_to_all::<T>);
+        let call = Announcement::new::<T>(CALL, operation, movement, len);
+        self.submit(call, &list::pairs(buffers, buffers))
     }
 
     /// Combines the inputs of all members, element by element. The result is divided among the outputs: member `i` gets
@@ -149,15 +145,14 @@ impl Group {
         inputs: &[&Handle<T>],
         outputs: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
-        let from = List::new(&self.streams, "reduce_scatter", "inputs", inputs)?;
-        let to = List::new(&self.streams, "reduce_scatter", "outputs", outputs)?;
-        to.lengths(to.first_len())?;
-        from.lengths(to.first_len() * self.len())?;
-        let operation = Operation::ReduceScatter(reduction);
-        let movement = movement::reduce_to_parts::<T>;
-        let elements = to.first_len() * self.devices();
-        let call = Announcement::new::<T>(from.call, operation, movement, elements);
-        self.call(call, from.each_to(&to)?)
+        const CALL: &str = "reduce_scatter";
+        let len = list::len(outputs);
+        list::check(&self.streams, (CALL, "outputs"), outputs, len)?;
+        list::check(&self.streams, (CALL, "inputs"), inputs, len * self.len())?;
+        let (operation, movement) = (Operation::ReduceScatter(reduction), reduce_to_parts::<T>);
+        let elements = len * self.devices();
+        let call = Announcement::new::<T>(CALL, operation, movement, elements);
+        self.submit(call, &list::pairs(inputs, outputs))
     }
 
     /// Copies the inputs of all members, one after the other, to the output of each.
@@ -170,14 +165,13 @@ impl Group {
         inputs: &[&Handle<T>],
         outputs: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
-        let from = List::new(&self.streams, "all_gather", "inputs", inputs)?;
-        let to = List::new(&self.streams, "all_gather", "outputs", outputs)?;
-        from.lengths(from.first_len())?;
-        to.lengths(from.first_len() * self.len())?;
-        let (operation, movement) = (Operation::AllGather, movement::gather);
-        let elements = from.first_len() * self.devices();
-        let call = Announcement::new::<T>(from.call, operation, movement, elements);
-        self.call(call, from.each_to(&to)?)
+        const CALL: &str = "all_gather";
+        let len = list::len(inputs);
+        list::check(&self.streams, (CALL, "inputs"), inputs, len)?;
+        list::check(&self.streams, (CALL, "outputs"), outputs, len * self.len())?;
+        let (operation, elements) = (Operation::AllGather, len * self.devices());
+        let call = Announcement::new::<T>(CALL, operation, gather, elements);
+        self.submit(call, &list::pairs(inputs, outputs))
     }
 
     /// Copies the buffer of the member with rank `root` to the buffers of all others.
@@ -190,24 +184,21 @@ impl Group {
         root: usize,
         buffers: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
-        let list = List::new(&self.streams, "broadcast", "buffers", buffers)?;
+        const CALL: &str = "broadcast";
+        let len = list::len(buffers);
+        list::check(&self.streams, (CALL, "buffers"), buffers, len)?;
         self.check_rank(root)?;
-        list.lengths(list.first_len())?;
         let first = self.local_ranks().start;
         let is_root = |member: usize| first + member == root;
-        // The movement copies from the first part.
-        let mut parts: Vec<_> = (0..buffers.len())
-            .map(|member| match is_root(member) {
-                true => (member, input(buffers[member])),
-                false => (member, output(buffers[member])),
-            })
-            .collect();
-        parts.sort_by_key(|(member, _)| !is_root(*member));
-        let operation = Operation::Broadcast {
-            root: root / self.devices(),
+        let part = |member: usize| match is_root(member) {
+            true => (member, Buffers::input(buffers[member])),
+            false => (member, Buffers::output(buffers[member])),
         };
-        let movement = movement::spread;
-        let call = Announcement::new::<T>(list.call, operation, movement, list.first_len());
+        // The movement copies from the first part.
+        let mut parts: Vec<_> = (0..buffers.len()).map(part).collect();
+        parts.sort_by_key(|(member, _)| !is_root(*member));
+        let root = root / self.devices();
+        let call = Announcement::new::<T>(CALL, Operation::Broadcast { root }, spread, len);
         self.submit(call, &parts)
     }
 
@@ -232,16 +223,7 @@ impl Group {
         }
     }
 
-    fn call<'a>(
-        &self,
-        call: Announcement,
-        parts: impl Iterator<Item = Buffers<'a>>,
-    ) -> Result<(), ClusterError> {
-        let parts: Vec<_> = parts.enumerate().collect();
-        self.submit(call, &parts)
-    }
-
-    /// Submits the call of a group of one member: at most a copy on its device.
+    /// Submits the call of one member: at most a copy on its device.
     fn alone(
         &self,
         call: &'static str,
@@ -262,13 +244,13 @@ impl Group {
     }
 
     /// Returns the call of these members of one process, whose parts have these bytes together.
-    fn local_call(&self, what: Announcement, members: &[usize], bytes: u64) -> Arc<Call> {
+    fn local_call(&self, mut what: Announcement, members: &[usize], bytes: u64) -> Arc<Call> {
         let gpus = self.in_flight.gpus.as_ref().and_then(|gpus| {
             let transfer = gpus.transfer(what.operation, what.dtype, members)?;
             Some(Course::Gpus(gpus.clone(), transfer, members.into()))
         });
-        let course = gpus.unwrap_or(Course::Here(bytes));
-        Call::new(what, course, members.len())
+        what.on_device = gpus.is_some();
+        Call::new(what, gpus.unwrap_or(Course::Here(bytes)), members.len())
     }
 
     /// Announces a call, with this number of parts, to the network.
@@ -292,6 +274,10 @@ impl Group {
         what: Announcement,
         parts: &[(usize, Buffers<'_>)],
     ) -> Result<(), ClusterError> {
+        if let Some((member, _)) = parts.iter().find(|(_, buffers)| buffers.overlap()) {
+            let (call, member) = (what.name, *member);
+            return Err(ClusterError::Overlap { call, member });
+        }
         if let (None, [(member, buffers)]) = (&self.in_flight.network, parts) {
             return self.alone(what.name, *member, buffers);
         }
@@ -318,19 +304,5 @@ impl Group {
 impl std::fmt::Debug for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Group({} members)", self.len())
-    }
-}
-
-fn input<T: Element>(handle: &Handle<T>) -> Buffers<'_> {
-    Buffers {
-        input: Some(handle.as_bytes()),
-        ..Buffers::default()
-    }
-}
-
-fn output<T: Element>(handle: &Handle<T>) -> Buffers<'_> {
-    Buffers {
-        output: Some(handle.as_bytes()),
-        ..Buffers::default()
     }
 }

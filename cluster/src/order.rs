@@ -1,13 +1,12 @@
 //! The order of the calls of a fleet, and how its groups end with it.
 
-use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use millstream::Stream;
 
 use crate::ClusterError;
-use crate::afterwards::Afterwards;
+use crate::afterwards::{self, Afterwards};
 use crate::gpu::{Gpus, Threads};
 use crate::lock;
 use crate::network::Network;
@@ -27,24 +26,11 @@ pub(crate) struct AdmissionOrder {
     pub(crate) without_nccl: AtomicBool,
 }
 
-thread_local! {
-    /// The address of the order that this thread holds; 0 for none.
-    static HELD: Cell<usize> = const { Cell::new(0) };
-}
-
 /// The order of a fleet, held by a call.
 pub(crate) struct Admitted<'a> {
     _submitting: MutexGuard<'a, ()>,
     /// Dropped after the guard: what was kept runs without the order.
     _afterwards: Afterwards,
-    /// What the thread held before: a call of one fleet may run code that calls another one.
-    before: usize,
-}
-
-impl Drop for Admitted<'_> {
-    fn drop(&mut self) {
-        HELD.set(self.before);
-    }
 }
 
 impl AdmissionOrder {
@@ -53,16 +39,12 @@ impl AdmissionOrder {
     /// # Errors
     /// [`ClusterError::Nested`] if the calling thread is inside a call of this fleet.
     pub(crate) fn lock(&self, call: &'static str) -> Result<Admitted<'_>, ClusterError> {
-        let (before, own) = (HELD.get(), std::ptr::from_ref(self).addr());
-        if before == own {
+        if afterwards::holds(self) {
             return Err(ClusterError::Nested { call });
         }
-        let submitting = lock(&self.submitting);
-        HELD.set(own);
         Ok(Admitted {
-            _submitting: submitting,
-            _afterwards: Afterwards::begin(),
-            before,
+            _submitting: lock(&self.submitting),
+            _afterwards: Afterwards::begin(self),
         })
     }
 

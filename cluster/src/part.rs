@@ -5,15 +5,16 @@ use std::{fmt, ptr};
 use millstream::cuda::{Cuda, CudaResources};
 use millstream::sim::Sim;
 use millstream::{
-    Access, Cpu, CpuResources, Error, ExternalTask, FailureRef, Handle, Returned, StagedTask,
-    Stream, stream::HostBuffer,
+    Access, Cpu, CpuResources, Element, Error, ExternalTask, FailureRef, Handle, Returned,
+    StagedTask, Stream, stream::HostBuffer,
 };
 use smallvec::SmallVec;
 
+use crate::announcement::Announcement;
 use crate::movement::NetworkMemory;
 
 /// The buffers of one member.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Buffers<'a> {
     /// What the call reads of it.
     pub(crate) input: Option<&'a Handle<u8>>,
@@ -22,6 +23,27 @@ pub(crate) struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
+    pub(crate) fn input<T: Element>(input: &'a Handle<T>) -> Self {
+        Self {
+            input: Some(input.as_bytes()),
+            output: None,
+        }
+    }
+
+    pub(crate) fn output<T: Element>(output: &'a Handle<T>) -> Self {
+        Self {
+            input: None,
+            output: Some(output.as_bytes()),
+        }
+    }
+
+    pub(crate) fn both<T: Element>(input: &'a Handle<T>, output: &'a Handle<T>) -> Self {
+        Self {
+            output: Some(output.as_bytes()),
+            ..Self::input(input)
+        }
+    }
+
     /// Returns the bindings of the member's task.
     fn bindings(&self) -> SmallVec<[(&'a Handle<u8>, Access); 2]> {
         if self.is_in_place() {
@@ -80,15 +102,6 @@ pub(crate) enum Part {
     },
 }
 
-/// Where the bytes of a call go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stays {
-    /// From device to device.
-    OnDevices,
-    /// To memory that the host can access.
-    OnHost,
-}
-
 /// The memory of a part on a CUDA device.
 pub(crate) struct DeviceMemory<'a> {
     pub(crate) resources: &'a CudaResources,
@@ -125,15 +138,15 @@ pub struct NetworkAddresses {
 }
 
 impl Part {
-    /// Submits the task of a member. `arrive` receives its part once its data is ready, or why it cannot begin. The part
-    /// has memory of the host, unless `stays` says that the bytes stay on devices.
+    /// Submits the task of a member in a call. `arrive` receives its part once its data is ready, or why it cannot begin.
     pub(crate) fn submit(
-        name: &str,
-        (stream, stays): (&Stream, Stays),
+        call: &Announcement,
+        stream: &Stream,
         buffers: &Buffers<'_>,
         arrive: impl FnOnce(Result<Self, Error>) -> Rest + Send + 'static,
     ) -> Result<(), Error> {
-        if stays == Stays::OnDevices || host_can_access(stream) {
+        let name = call.name;
+        if call.on_device || host_can_access(stream) {
             let reads_only = buffers.input.is_some() && !buffers.is_in_place();
             let places = Places {
                 input: reads_only.then_some(0),

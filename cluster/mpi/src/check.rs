@@ -16,7 +16,7 @@ use mpi::ffi;
 
 use crate::comm::Comm;
 use crate::element::{Operations, datatype};
-use crate::job::Part;
+use crate::part::Part;
 use crate::raw::{MpiError, call};
 use crate::text::hash;
 
@@ -65,10 +65,10 @@ pub(crate) enum Verdict {
 /// Compares a call with those of the other ranks. `small` is the part of a small call, and `None` for any other. `in_pieces`:
 /// this rank needs the call to be cut into pieces.
 pub(crate) async fn check(
-    comm: Comm,
+    comm: &Comm,
     size: usize,
     call: Announcement,
-    small: Option<Part>,
+    small: Option<&Part>,
     in_pieces: bool,
 ) -> Result<Verdict, MpiError> {
     let hash = hash(call);
@@ -86,22 +86,19 @@ pub(crate) async fn check(
     }
     let mut own = vec![0; RECORD_WORDS];
     let bytes = bytemuck::cast_slice_mut(&mut own[HEADER_WORDS..]);
-    let word = match &small {
+    let word = match small {
         None if in_pieces => IN_PIECES,
         Some(part) if part.with(&call, |part| read(part, &call, bytes)).is_none() => FAILED,
         _ => 0,
     };
     (own[0], own[1]) = (hash, word);
-    // The part has been read, and MPI does not access it. It ends here: this job may wait for the other ranks for ever.
-    let is_small = small.is_some();
-    drop(small);
     let mut records = Records(vec![0; RECORD_WORDS * size]);
     let all = bytemuck::cast_slice_mut(&mut records.0);
     comm.gather(bytemuck::cast_slice(&own), all).await?;
     Ok(match records.failed_rank() {
         _ if !records.are_equal() => Verdict::Differ,
         Some(rank) => Verdict::Failed(rank),
-        None if is_small => Verdict::Arrived(records),
+        None if small.is_some() => Verdict::Arrived(records),
         None => Verdict::Same {
             in_pieces: records.are_in_pieces(),
         },

@@ -79,7 +79,7 @@ impl Comm {
     /// Something has changed without a request.
     pub(crate) fn note_change(&self) {
         if let Some(events) = &self.events {
-            events.note_change();
+            events.changed.set(true);
         }
     }
 
@@ -88,6 +88,11 @@ impl Comm {
         if let Some(events) = &self.events {
             events.note_error(error);
         }
+    }
+
+    /// Returns the error of a request of its group, which starts no further one.
+    pub(crate) fn error(&self) -> Option<&MpiError> {
+        self.events.as_ref()?.error()
     }
 
     /// Starts to send bytes to a rank, with a tag.

@@ -15,9 +15,10 @@ use crate::comm::Comm;
 use crate::element::Operations;
 use crate::failures::Broken;
 use crate::inquiry::Inquiry;
-use crate::job::{Events, Outcome};
+use crate::job::Events;
 use crate::lane::{Kind, Lane};
 use crate::moving::Mover;
+use crate::part::Outcome;
 use crate::patience::Patience;
 use crate::pieces::Spares;
 use crate::raw::{MpiError, Ulfm};
@@ -101,7 +102,6 @@ impl Group {
                 rank: self.rank,
                 peer: if sends { to } else { from } / devices,
                 devices: from % devices * devices + to % devices,
-                receiver_cuts: Rc::default(),
                 spares: self.spares.clone(),
             };
             Lane::new(match sends {
@@ -139,8 +139,13 @@ impl Group {
     pub(crate) fn is_in_flight(&self) -> bool {
         match &self.broken {
             Some(broken) => broken.known_cause().is_none() || !self.is_empty(),
-            None => self.lanes().any(Lane::is_in_flight) || self.inquiry.is_open(),
+            None => self.travels() || self.inquiry.is_open(),
         }
+    }
+
+    /// Whether a request has not ended, or a piece is copied.
+    fn travels(&self) -> bool {
+        self.events.in_flight.get() > 0 || self.lanes().any(Lane::moves)
     }
 
     /// Makes the context of its device current, if MPI accesses memory of that device.
@@ -173,7 +178,7 @@ impl Group {
         if let Some(error) = self.events.error() {
             self.broken = Some(Broken::new(error, ulfm, &self.comms));
         }
-        self.events.take_change()
+        self.events.changed.take()
     }
 
     /// Answers other ranks, and reports calls that have waited for `after`. `moved` is whether anything has changed.
@@ -182,7 +187,7 @@ impl Group {
             return;
         }
         self.inquiry.look(now, || self.collectives.joined());
-        let waits = !moved && self.lanes().any(Lane::is_in_flight);
+        let waits = !moved && self.travels();
         if let Some(waited) = self.patience.turn(waits, now, after) {
             let earlier = self.patience.reports().saturating_sub(1);
             let reporters = REPORTERS.saturating_mul(2_usize.saturating_pow(earlier));

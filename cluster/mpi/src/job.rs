@@ -3,17 +3,15 @@
 //! A future keeps the memory that MPI accesses, so it has three rules. It does not end before its requests have: after an
 //! error of one it waits for the others, and the group is broken meanwhile ([`Events`]). A [`Job`] that is dropped before
 //! its end is leaked. And it holds nothing of a thread across an `await`, such as a guard of a lock or of a context
-//! ([`Part::enter`]): its next poll may be on another thread ([`link`](crate::link)).
+//! ([`Part::enter`](crate::part::Part::enter)): its next poll may be on another thread ([`link`](crate::link)).
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use millstream::{Failure, FailureRef, Reason};
-use millstream_cluster::{Announcement, EnteredContext, NetworkPart};
 use mpi::ffi::{self, MPI_Request};
 
 use crate::raw::{MpiError, call};
@@ -59,20 +57,14 @@ impl<T> Drop for Job<T> {
 #[derive(Default)]
 pub(crate) struct Events {
     /// Whether anything has changed.
-    changed: Cell<bool>,
+    pub(crate) changed: Cell<bool>,
+    /// The requests that have not ended: MPI must be polled for them.
+    pub(crate) in_flight: Cell<usize>,
     /// The first error. The group starts no further requests.
     error: OnceCell<MpiError>,
 }
 
 impl Events {
-    pub(crate) fn note_change(&self) {
-        self.changed.set(true);
-    }
-
-    pub(crate) fn take_change(&self) -> bool {
-        self.changed.take()
-    }
-
     /// Breaks the group.
     pub(crate) fn note_error(&self, error: &MpiError) {
         // Only the first one counts.
@@ -109,6 +101,10 @@ impl Request<'_> {
             Some(error) => Err(error.clone()),
             None => start(&mut request),
         };
+        if let (Some(events), Ok(())) = (events, &started) {
+            events.in_flight.update(|requests| requests + 1);
+            events.changed.set(true);
+        }
         Self {
             request: started.is_ok().then_some(request),
             error: started.err(),
@@ -133,13 +129,16 @@ impl Future for Request<'_> {
                     return Poll::Pending;
                 }
                 this.request = None;
+                if let Some(events) = &this.events {
+                    events.in_flight.update(|requests| requests - 1);
+                }
                 tested
             }
             (None, Some(error)) => Err(error),
             (None, None) => Ok(()),
         };
         if let Some(events) = &this.events {
-            events.note_change();
+            events.changed.set(true);
             if let Err(error) = &outcome {
                 events.note_error(error);
             }
@@ -184,69 +183,4 @@ pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
         false => Poll::Pending,
     })
     .await;
-}
-
-/// The part of this rank, or why it has failed.
-pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
-
-/// The part of this rank in a call. The job of the call uses its memory; the owner of the job ends it. A job that does
-/// not end keeps it, unless it drops its clone before it waits.
-#[derive(Clone)]
-pub(crate) struct Part(Rc<RefCell<Outcome>>);
-
-impl Part {
-    pub(crate) fn new(outcome: Outcome) -> Self {
-        Self(Rc::new(RefCell::new(outcome)))
-    }
-
-    /// Returns why it has failed.
-    pub(crate) fn failure(&self) -> Option<FailureRef> {
-        self.0.borrow().as_ref().err().cloned()
-    }
-
-    /// Calls `f` with the part, unless it has failed. If `f` does, the part fails with that.
-    pub(crate) fn with<R>(
-        &self,
-        call: &Announcement,
-        f: impl FnOnce(&mut NetworkPart) -> Result<R, Reason>,
-    ) -> Option<R> {
-        let result = f(self.0.borrow_mut().as_mut().ok()?);
-        result.map_err(|reason| self.refuse(call, reason)).ok()
-    }
-
-    /// Fails it.
-    pub(crate) fn refuse(&self, call: &Announcement, reason: Reason) {
-        self.fail_by(Failure::not_run(&call.name.into(), reason));
-    }
-
-    /// Fails it, unless it has failed by itself.
-    pub(crate) fn fail_by(&self, cause: FailureRef) {
-        if let Some(part) = self.take(cause.clone()) {
-            part.fail_by(cause);
-        }
-    }
-
-    /// Completes it, unless it has failed.
-    pub(crate) fn complete(&self, call: &Announcement) {
-        let over = Failure::not_run(&call.name.into(), Reason::Closed);
-        if let Some(part) = self.take(over) {
-            part.complete();
-        }
-    }
-
-    fn take(&self, cause: FailureRef) -> Option<NetworkPart> {
-        let mut outcome = self.0.borrow_mut();
-        match &*outcome {
-            Ok(_) => std::mem::replace(&mut *outcome, Err(cause)).ok(),
-            Err(_) => None,
-        }
-    }
-
-    /// Makes the context of its device current on this thread.
-    pub(crate) fn enter(&self) -> Option<EnteredContext> {
-        let mut outcome = self.0.borrow_mut();
-        // A lost device has none; MPI is polled nevertheless.
-        let part = outcome.as_mut().ok()?;
-        EnteredContext::of(part).ok().flatten()
-    }
 }

@@ -73,6 +73,7 @@ mod lane;
 mod link;
 mod moving;
 mod network;
+mod part;
 mod patience;
 mod pieces;
 mod raw;

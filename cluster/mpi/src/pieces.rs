@@ -18,7 +18,8 @@ use millstream_cluster::{
 };
 
 use crate::comm::Comm;
-use crate::job::{Part, Request, all, until};
+use crate::job::{Request, all, until};
+use crate::part::Part;
 use crate::raw::MpiError;
 
 /// The bytes of a piece, on all ranks. All-reduces of data on the host are about as fast in pieces of a quarter of that, and

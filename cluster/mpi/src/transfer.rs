@@ -5,16 +5,15 @@
 //!  receiver:  announced ──► header ──► part begins ──► data ──► complete
 //!                             └─ another length or type, or the sender's part failed ──► fail
 //! ```
-//! Data of more than [`PIECE_BYTES`] travels in pieces if one of the two needs that. A sender that does not asks the receiver,
-//! once for all transfers between them in this direction, since their devices do not change:
+//! Data of more than [`PIECE_BYTES`] travels in pieces if one of the two needs that. A sender that does not need it waits
+//! for the answer of the receiver, as MPI itself does with so many bytes:
 //!
 //! ```text
-//!  sender:    header (asks) ────────────────► answer ──► data, whole or in pieces
+//!  sender:    header ───────────► answer ──► data, whole or in pieces
 //!  receiver:  header ──► answer: my device needs pieces
 //! ```
 //! After pieces a second header follows: the sender's part may have failed meanwhile.
 
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -23,7 +22,7 @@ use millstream_cluster::Announcement;
 
 use crate::aware::{Way, way_of_part};
 use crate::comm::Comm;
-use crate::job::Part;
+use crate::part::{Part, Stage};
 use crate::pieces::{At, PIECE_BYTES, Pieces, Place, Spares};
 use crate::raw::MpiError;
 use crate::text::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};
@@ -39,40 +38,21 @@ enum Message {
 
 const MESSAGES: usize = 3;
 
-/// How the data of a transfer travels.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Cut {
-    Whole,
-    Pieces,
-    /// As the receiver answers.
-    Asks,
-}
-
-impl Cut {
-    fn of(word: u64) -> Self {
-        match word {
-            0 => Self::Whole,
-            1 => Self::Pieces,
-            _ => Self::Asks,
-        }
-    }
-}
-
 const WORDS: usize = 4;
 
-/// What the sender says of a transfer: whether its part has failed, the bytes that it sends, what it called, and how the bytes
-/// travel.
-pub(crate) struct Header([u64; WORDS + TEXT_BYTES / 8]);
+/// What the sender says of a transfer: whether its part has failed, the bytes that it sends, what it called, and whether it
+/// needs pieces.
+struct Header([u64; WORDS + TEXT_BYTES / 8]);
 
 impl Header {
-    fn new(call: &Announcement, part: &Part, cut: Cut) -> Self {
+    fn new(call: &Announcement, part: &Part, needs_pieces: bool) -> Self {
         let (state, text) = match part.failure() {
             Some(failure) => (1, failure.to_string()),
             None => (0, describe_with_place(call)),
         };
         let mut header = Self([0; _]);
         let (words, field) = header.0.split_at_mut(WORDS);
-        words.copy_from_slice(&[state, call.bytes() as u64, hash(call), cut as u64]);
+        words.copy_from_slice(&[state, call.bytes() as u64, hash(call), needs_pieces.into()]);
         write_text(&text, bytemuck::cast_slice_mut(field));
         header
     }
@@ -81,8 +61,17 @@ impl Header {
         self.0[1] as usize
     }
 
-    fn cut(&self) -> Cut {
-        Cut::of(self.0[3])
+    fn has_failed(&self) -> bool {
+        self.0[0] != 0
+    }
+
+    fn needs_pieces(&self) -> bool {
+        self.0[3] != 0
+    }
+
+    /// Whether the sender waits for the answer of the receiver.
+    fn asks(&self) -> bool {
+        !self.has_failed() && !self.needs_pieces() && self.bytes() > PIECE_BYTES
     }
 
     fn text(&self) -> String {
@@ -98,8 +87,6 @@ pub(crate) struct Route {
     pub(crate) peer: usize,
     /// The number of its two devices among the pairs of devices of the ranks.
     pub(crate) devices: usize,
-    /// Of a sender: whether the receiver needs pieces, once it has said so.
-    pub(crate) receiver_cuts: Rc<Cell<Option<bool>>>,
     pub(crate) spares: Rc<Spares>,
 }
 
@@ -121,43 +108,34 @@ impl Route {
         Ok(header)
     }
 
-    /// Sends the data of a part, or its failure.
+    /// Sends the data of a part once it has begun, or its failure.
     pub(crate) async fn send(
         self,
         call: Announcement,
         part: Part,
     ) -> Result<Option<FailureRef>, MpiError> {
-        let (way, bytes) = (way_of_part(&call, 1), call.bytes());
-        let mut cut = match (way, self.receiver_cuts.get()) {
-            _ if bytes <= PIECE_BYTES => Cut::Whole,
-            _ if c_int::try_from(bytes).is_err() => Cut::Pieces,
-            (Way::InPieces, _) | (_, Some(true)) => Cut::Pieces,
-            (_, Some(false)) => Cut::Whole,
-            (_, None) => Cut::Asks,
-        };
+        part.reach(Stage::Moves, true, &self.comm).await?;
+        let (staged, bytes) = (is_staged(&call), call.bytes());
         // What fails the part comes before the header.
         let pieces = self.pieces(&call, &part, bytes);
-        let place = pieces.place(way == Way::InPieces);
-        self.send_header(Message::Header, &Header::new(&call, &part, cut))
-            .await?;
-        if cut == Cut::Asks && place.is_some() {
-            let mut answer = [0_u64];
-            let bytes = bytemuck::bytes_of_mut(&mut answer);
-            self.comm.receive(self.at(Message::Answer), bytes).await?;
-            cut = Cut::of(answer[0]);
-            if cut != Cut::Asks {
-                self.receiver_cuts.set(Some(cut == Cut::Pieces));
-            }
+        let place = pieces.place(staged);
+        let needs_pieces = staged || c_int::try_from(bytes).is_err();
+        let header = Header::new(&call, &part, needs_pieces);
+        self.send_header(Message::Header, &header).await?;
+        let mut is_cut = [u64::from(needs_pieces)];
+        if header.asks() {
+            let answer = bytemuck::bytes_of_mut(&mut is_cut);
+            self.comm.receive(self.at(Message::Answer), answer).await?;
         }
         // SAFETY: the part, or the staging, has these bytes, and stays until the request has ended.
         let send =
             |at: At, bytes| unsafe { self.comm.send_from(self.at(Message::Data), at.piece, bytes) };
         match place {
             None => {}
-            Some(Place::Whole(at)) if cut != Cut::Pieces => send(at, bytes).await?,
+            Some(Place::Whole(at)) if is_cut == [0] => send(at, bytes).await?,
             place => {
                 pieces.run(place, send).await?;
-                let header = Header::new(&call, &part, Cut::Pieces);
+                let header = Header::new(&call, &part, true);
                 self.send_header(Message::Data, &header).await?;
             }
         }
@@ -165,45 +143,40 @@ impl Route {
     }
 
     /// Receives the header of a transfer, and answers it if it asks.
-    pub(crate) async fn expect(self, call: Announcement) -> Result<Header, MpiError> {
+    async fn expect(&self, call: &Announcement) -> Result<Header, MpiError> {
         let header = self.receive_header(Message::Header).await?;
-        if header.cut() == Cut::Asks && self.failure(&header, &call).is_none() {
-            let answer = [self.answer(&header, &call) as u64];
+        if header.asks() {
+            let answer = [u64::from(self.is_cut(&header, call))];
             let bytes = bytemuck::bytes_of(&answer);
             self.comm.send(self.at(Message::Answer), bytes).await?;
         }
         Ok(header)
     }
 
-    /// Returns the answer to a header that asks.
-    fn answer(&self, header: &Header, call: &Announcement) -> Cut {
-        match way_of_part(call, 1) {
-            // The way of another call says nothing of this one: the sender asks again.
-            _ if self.mismatch(header, call).is_some() => Cut::Asks,
-            Way::InPieces => Cut::Pieces,
-            Way::ByHost | Way::ByAddress => Cut::Whole,
-        }
+    /// Whether the data that a header describes travels in pieces. What the part cannot take does not, unless the sender
+    /// needs that.
+    fn is_cut(&self, header: &Header, call: &Announcement) -> bool {
+        header.needs_pieces() || is_staged(call) && self.mismatch(header, call).is_none()
     }
 
-    /// Receives the data that the header describes. Returns why the part fails.
+    /// Receives the header, and once the part has begun the data that it describes. Returns why the part fails.
     pub(crate) async fn receive(
         self,
         call: Announcement,
         part: Part,
-        header: Header,
     ) -> Result<Option<FailureRef>, MpiError> {
+        let header = self.expect(&call).await?;
+        part.reach(Stage::Checked, false, &self.comm).await?;
+        part.reach(Stage::Moves, true, &self.comm).await?;
         if let Some(failure) = self.failure(&header, &call) {
             return Ok(Some(failure));
         }
         let failure = self.mismatch(&header, &call);
         let bytes = header.bytes();
-        let cut = match header.cut() {
-            Cut::Asks => self.answer(&header, &call),
-            told => told,
-        };
+        let is_cut = self.is_cut(&header, &call);
         let pieces = self.pieces(&call, &part, bytes);
         let place = match failure {
-            None => pieces.place(way_of_part(&call, 1) == Way::InPieces),
+            None => pieces.place(is_staged(&call)),
             Some(_) => None,
         };
         // SAFETY: the part, or what receives in its place, has these bytes, and stays until the request has ended.
@@ -212,11 +185,11 @@ impl Route {
                 .receive_to(self.at(Message::Data), at.piece, bytes)
         };
         match place {
-            Some(Place::Whole(at)) if cut != Cut::Pieces => {
+            Some(Place::Whole(at)) if !is_cut => {
                 receive(at, bytes).await?;
                 return Ok(failure);
             }
-            None if cut != Cut::Pieces => {
+            None if !is_cut => {
                 // What the part cannot take.
                 let mut sink = vec![0_u8; bytes];
                 self.comm.receive(self.at(Message::Data), &mut sink).await?;
@@ -241,8 +214,7 @@ impl Route {
 
     /// Returns the failure of the sender's part, if it has failed.
     fn failure(&self, header: &Header, call: &Announcement) -> Option<FailureRef> {
-        let failed = header.0[0] != 0;
-        failed.then(|| {
+        header.has_failed().then(|| {
             let remote = Remote::Failed {
                 rank: self.peer as u32,
                 message: header.text(),
@@ -266,4 +238,9 @@ impl Route {
             Failure::not_run(&call.name.into(), Reason::Remote(remote))
         })
     }
+}
+
+/// Whether the part of this rank needs pieces.
+fn is_staged(call: &Announcement) -> bool {
+    way_of_part(call, 1) == Way::InPieces
 }

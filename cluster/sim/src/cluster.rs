@@ -194,7 +194,7 @@ impl SimCluster {
     /// If there is no such rank.
     pub fn end_rank(&mut self, rank: usize, at_ns: u64) {
         assert!(rank < self.len(), "the cluster has no rank {rank}");
-        lock(&self.traffic).wires.plan(at_ns, Happening::Ends(rank));
+        lock(&self.traffic).wires.at(at_ns, Happening::Ends(rank));
     }
 
     /// Runs all ranks until nothing is left to do, and returns the virtual time then. Later tasks of all ranks begin no
@@ -207,37 +207,24 @@ impl SimCluster {
         loop {
             self.deliver_ends();
             let step = self.next_step();
-            let (event, plan, is_waiting) = {
+            let (next_ns, is_over) = {
                 let traffic = lock(&self.traffic);
-                let (event, plan) = (traffic.wires.next_ns(), traffic.wires.next_plan_ns());
+                let (next_ns, has_work) = (traffic.wires.next_ns(), traffic.wires.has_work());
                 // Plans alone are no work, but calls may wait for what they bring.
-                let is_waiting = step.is_none() && event.is_none() && !traffic.waiting().is_empty();
-                (event, plan, is_waiting)
+                let awaits_plans = || next_ns.is_some() && !traffic.waiting().is_empty();
+                (next_ns, step.is_none() && !has_work && !awaits_plans())
             };
-            let work = [step.map(|(at_ns, _)| at_ns), event];
-            let work = work.into_iter().flatten().min();
-            let plan_is_next = match (plan, work) {
-                (Some(plan), Some(work)) => plan < work,
-                (Some(_), None) => is_waiting,
-                (None, _) => false,
-            };
-            match (step, work) {
-                _ if plan_is_next => {
-                    let traffic = &mut *lock(&self.traffic);
-                    if let Some(plan) = traffic.wires.next_plan() {
-                        traffic.handle(plan);
-                    }
-                }
+            match step {
                 // Code of a rank may have submitted to another one.
-                (None, None) => {
+                None if is_over => {
                     let has_step = self.pump_all();
                     let wires = &lock(&self.traffic).wires;
-                    if !has_step && wires.next_ns().is_none() && !wires.has_ends() {
+                    if !has_step && !wires.has_work() && !wires.has_ends() {
                         break;
                     }
                 }
                 // At the same time the devices come first: their tasks may send messages.
-                (Some((at_ns, rank)), Some(first)) if at_ns == first => {
+                Some((at_ns, rank)) if next_ns.is_none_or(|next_ns| at_ns <= next_ns) => {
                     lock(&self.traffic).wires.advance(at_ns);
                     self.pump(rank);
                 }

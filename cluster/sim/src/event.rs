@@ -6,13 +6,16 @@ use millstream_cluster::NetworkPart;
 /// A part that has begun, or why it cannot.
 pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
 
+/// Which lane of a group: that of its collectives, or of the transfers from one member to another.
+pub(crate) type Kind = Option<(usize, usize)>;
+
 /// What happens at some time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Happening {
-    /// Something of a group.
-    Of(usize, Event),
+    /// Something of a call.
+    Of(Event),
     /// A part begins, by its number.
-    Begins(u64),
+    Begins(usize),
     /// The head of a message comes to its next link.
     Hops(usize),
     /// A rank ends.
@@ -21,21 +24,28 @@ pub(crate) enum Happening {
     IsKnown(usize),
 }
 
-/// What happens in a group.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Event {
-    /// A member of a collective, by its number.
-    Collective(u64, usize, Step),
-    /// A transfer.
-    Transfer(Id, Leg),
+impl Happening {
+    /// Whether it is an end of a rank, or becomes known as one. That is no work: nothing waits for it alone.
+    pub(crate) fn is_plan(self) -> bool {
+        matches!(self, Self::Ends(_) | Self::IsKnown(_))
+    }
 }
 
-/// What happens to the member of a collective.
+/// What happens at a place of a call, which is known by its group, its lane and its number there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Event {
+    pub(crate) group: usize,
+    pub(crate) lane: Kind,
+    pub(crate) number: u64,
+    pub(crate) place: usize,
+    pub(crate) step: Step,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Step {
     /// It goes on with its actions.
     Goes,
-    /// It sends bytes to another member, with a tag.
+    /// It sends bytes to another place, with a tag.
     Sends(usize, u64, u32),
     /// A message with this tag arrives.
     Arrives(u32),
@@ -43,25 +53,9 @@ pub(crate) enum Step {
     Ends,
 }
 
-/// A transfer: its sender, its receiver, and its number among theirs.
-pub(crate) type Id = (usize, usize, u64);
-
-/// What happens to a transfer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Leg {
-    /// The sender's thread turns to it.
-    Leaves,
-    /// Its message is sent.
-    Goes,
-    /// Its bytes are there.
-    Arrives,
-    /// A part ends.
-    Ends(Side),
-}
-
-/// The sides of a transfer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Side {
-    Sender,
-    Receiver,
+impl Event {
+    /// Returns what happens next at the same place.
+    pub(crate) fn then(self, step: Step) -> Happening {
+        Happening::Of(Self { step, ..self })
+    }
 }

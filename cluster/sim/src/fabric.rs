@@ -17,20 +17,23 @@ pub struct Usage {
 /// All links, with the times at which they are free.
 pub(crate) struct Fabric {
     pub(crate) machine: Machine,
-    /// By host: its memory, its port's way out, its port's way in.
-    hosts: Vec<[u64; 3]>,
-    /// By switch: the ways up and down.
-    switches: Vec<[u64; 2]>,
+    hosts: usize,
+    /// By link, those of hosts first, then those of switches.
+    links: Vec<u64>,
     /// By rank: the thread that sends and receives.
     threads: Vec<u64>,
     pub(crate) usage: Usage,
 }
 
+/// The links of a host: its memory, its port's way out, its port's way in.
 const MEMORY: usize = 0;
 const OUT: usize = 1;
 const IN: usize = 2;
+const OF_HOST: usize = 3;
+/// The links of a switch: the ways up and down.
 const UP: usize = 0;
 const DOWN: usize = 1;
+const OF_SWITCH: usize = 2;
 
 impl Fabric {
     pub(crate) fn new(machine: Machine, ranks: usize) -> Self {
@@ -38,8 +41,8 @@ impl Fabric {
         let switches = hosts.div_ceil(machine.hosts_per_switch.max(1));
         Self {
             machine,
-            hosts: vec![[0; 3]; hosts],
-            switches: vec![[0; 2]; switches],
+            hosts,
+            links: vec![0; hosts * OF_HOST + switches * OF_SWITCH],
             threads: vec![0; ranks],
             usage: Usage::default(),
         }
@@ -62,9 +65,8 @@ impl Fabric {
     /// The head of a message comes to a link. Returns when it enters and when the link is free again. Calls must come in
     /// the order of time, since a link serves the first that comes.
     pub(crate) fn cross(&mut self, now_ns: u64, (link, place): Hop, bytes: u64) -> (u64, u64) {
-        let contention = self.machine.contention;
-        let free = self.place(place);
-        let start_ns = match contention {
+        let free = &mut self.links[place];
+        let start_ns = match self.machine.contention {
             true => now_ns.max(*free),
             false => now_ns,
         };
@@ -74,18 +76,15 @@ impl Fabric {
         (start_ns, end_ns)
     }
 
-    fn place(&mut self, place: Place) -> &mut u64 {
-        match place {
-            Place::Host(host, link) => &mut self.hosts[host][link],
-            Place::Switch(switch, link) => &mut self.switches[switch][link],
-        }
-    }
-
     /// Returns the links between two ranks.
     pub(crate) fn way(&self, from: usize, to: usize) -> Way {
         let host = |rank: usize| rank / self.machine.ranks_per_host.max(1);
         let switch = |host: usize| host / self.machine.hosts_per_switch.max(1);
         let (from, to) = (host(from), host(to));
+        let of_host = |host: usize, link, place| Some((link, host * OF_HOST + place));
+        let first = self.hosts * OF_HOST;
+        let of_switch =
+            |switch: usize, link, place| Some((link, first + switch * OF_SWITCH + place));
         let Machine {
             memory,
             port,
@@ -93,31 +92,24 @@ impl Fabric {
             ..
         } = self.machine;
         if from == to {
-            return [Some((memory, Place::Host(from, MEMORY))), None, None, None];
+            return [of_host(from, memory, MEMORY), None, None, None];
         }
-        let (out, into) = (
-            Some((port, Place::Host(from, OUT))),
-            Some((port, Place::Host(to, IN))),
-        );
+        let (out, into) = (of_host(from, port, OUT), of_host(to, port, IN));
         let (from, to) = (switch(from), switch(to));
         if from == to {
             return [out, into, None, None];
         }
-        let up = Some((uplink, Place::Switch(from, UP)));
-        let down = Some((uplink, Place::Switch(to, DOWN)));
-        [out, up, down, into]
+        [
+            out,
+            of_switch(from, uplink, UP),
+            of_switch(to, uplink, DOWN),
+            into,
+        ]
     }
 }
 
 /// The links between two ranks.
 pub(crate) type Way = [Option<Hop>; 4];
 
-/// A link of a way, and where its time is stored.
-pub(crate) type Hop = (Link, Place);
-
-/// Where the time of a link is stored.
-#[derive(Clone, Copy)]
-pub(crate) enum Place {
-    Host(usize, usize),
-    Switch(usize, usize),
-}
+/// A link of a way, and its number.
+pub(crate) type Hop = (Link, usize);

@@ -1,55 +1,45 @@
 //! A group of simulated ranks: its calls in flight.
 
+use std::collections::BTreeMap;
+
 use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, Operation};
 use slab::Slab;
 
-use crate::collective::Collectives;
-use crate::event::{Event, Id, Outcome, Side};
+use crate::event::{Event, Kind, Outcome};
+use crate::lane::Lane;
 use crate::stall::Waiting;
-use crate::transfer::Transfers;
 use crate::wires::Wires;
 
 /// The calls of a group. Its members are counted from 0; `ranks` are their ranks in the cluster.
 pub(crate) struct GroupState {
     number: usize,
     ranks: Vec<usize>,
-    /// What the calls that have not begun belong to.
-    tickets: Slab<Ticket>,
-    collectives: Collectives,
-    transfers: Transfers,
+    lanes: BTreeMap<Kind, Lane>,
+    /// The lanes, numbers and places of calls whose parts have not begun.
+    tickets: Slab<(Kind, u64, usize)>,
     /// Why it has no further calls.
     broken: Option<FailureRef>,
-}
-
-#[derive(Clone, Copy)]
-enum Ticket {
-    Collective(u64),
-    Transfer(Id, Side),
 }
 
 impl GroupState {
     pub(crate) fn new(number: usize, ranks: Vec<usize>) -> Self {
         Self {
-            tickets: Slab::new(),
-            collectives: Collectives::new(number, &ranks),
-            transfers: Transfers::new(number, &ranks),
-            broken: None,
             number,
             ranks,
+            lanes: BTreeMap::new(),
+            tickets: Slab::new(),
+            broken: None,
         }
     }
 
     /// A rank of the cluster is known to have ended. If it is a member, all calls fail.
     pub(crate) fn lose(&mut self, wires: &mut Wires, rank: usize) {
-        let Some(member) = self.ranks.iter().position(|of| *of == rank) else {
-            return;
-        };
-        let remote = Remote::Ended {
-            rank: Some(member as u32),
-        };
-        let cause = Failure::not_run(&"cluster".into(), Reason::Remote(remote));
-        self.break_off(wires, cause);
+        if let Some(member) = self.ranks.iter().position(|of| *of == rank) {
+            let rank = Some(member as u32);
+            let reason = Reason::Remote(Remote::Ended { rank });
+            self.break_off(wires, &Failure::not_run(&"cluster".into(), reason));
+        }
     }
 
     /// A member makes a call. Returns its ticket.
@@ -57,18 +47,15 @@ impl GroupState {
         if self.broken.is_some() {
             return 0;
         }
-        let ticket = match call.operation {
-            Operation::Send { from, to } => {
-                let side = Side::Sender;
-                Ticket::Transfer(self.transfers.announce(side, (from, to), call), side)
-            }
-            Operation::Receive { from, to } => {
-                let side = Side::Receiver;
-                Ticket::Transfer(self.transfers.announce(side, (from, to), call), side)
-            }
-            _ => Ticket::Collective(self.collectives.announce(wires, member, call)),
+        let (kind, place) = match call.operation {
+            Operation::Send { from, to } => (Some((from, to)), 0),
+            Operation::Receive { from, to } => (Some((from, to)), 1),
+            _ => (None, member),
         };
-        self.tickets.insert(ticket) as u64
+        let new = || Lane::new(self.number, kind, &self.ranks);
+        let lane = self.lanes.entry(kind).or_insert_with(new);
+        let number = lane.announce(wires, place, call);
+        self.tickets.insert((kind, number, place)) as u64
     }
 
     /// The data of a member's call is ready, or its part has failed.
@@ -79,46 +66,40 @@ impl GroupState {
             }
             return;
         }
-        match self.tickets.try_remove(ticket as usize) {
-            Some(Ticket::Collective(number)) => {
-                self.collectives.begin(wires, number, member, part);
-            }
-            Some(Ticket::Transfer(id, side)) => self.transfers.begin(wires, (id, side), part),
-            None => debug_assert!(false, "a ticket begins once"),
+        let call = self.tickets.try_remove(ticket as usize);
+        debug_assert!(call.is_some(), "a ticket begins once");
+        if let Some((kind, number, place)) = call
+            && let Some(lane) = self.lanes.get_mut(&kind)
+        {
+            lane.begin(wires, number, place, part);
         }
     }
 
     pub(crate) fn step(&mut self, wires: &mut Wires, event: Event) {
-        match event {
-            Event::Collective(number, member, step) => {
-                self.collectives.step(wires, number, member, step);
-            }
-            Event::Transfer(id, leg) => self.transfers.step(wires, id, leg),
+        if let Some(lane) = self.lanes.get_mut(&event.lane) {
+            lane.step(wires, event);
         }
     }
 
     /// Fails all calls in flight, and all later ones.
-    pub(crate) fn break_off(&mut self, wires: &mut Wires, cause: FailureRef) {
+    pub(crate) fn break_off(&mut self, wires: &mut Wires, cause: &FailureRef) {
         if self.broken.is_some() {
             return;
         }
         wires.forget(self.number);
         self.tickets.clear();
-        let left = self.collectives.take_all();
-        let left = left.into_iter().chain(self.transfers.take_all());
-        for (member, part) in left {
-            wires.end(self.ranks[member], part, Some(cause.clone()));
+        for (rank, part) in self.lanes.values_mut().flat_map(Lane::take_all) {
+            wires.end(rank, part, Some(cause.clone()));
         }
-        self.broken = Some(cause);
+        self.broken = Some(cause.clone());
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
-        let collectives = self.collectives.waiting();
-        collectives.chain(self.transfers.waiting())
+        self.lanes.values().flat_map(Lane::waiting)
     }
 
     /// Returns the number of calls that have not ended on all members.
     pub(crate) fn in_flight(&self) -> usize {
-        self.collectives.in_flight() + self.transfers.in_flight()
+        self.lanes.values().map(Lane::in_flight).sum()
     }
 }

@@ -41,8 +41,7 @@
 //! | `machine`, `fabric` | [`Machine`]: links; when a message arrives |
 //! | `traffic`, `group` | what is on its way: all groups; the calls of one |
 //! | `event`, `wires` | what happens at some time; time, links and events |
-//! | `collective`, `rounds` | collectives; their messages |
-//! | `transfer` | sends and receives |
+//! | `lane`, `call`, `rounds` | calls that follow each other; one of them; the messages of collectives |
 //! | `network` | a rank as `millstream-cluster` sees it |
 //! | `stall` | the report of calls that wait for ever |
 
@@ -51,17 +50,17 @@
 #[doc = include_str!("../../../docs/guide/scaling.md")]
 mod guide {}
 
+mod call;
 mod cluster;
-mod collective;
 mod event;
 mod fabric;
 mod group;
+mod lane;
 mod machine;
 mod network;
 mod rounds;
 mod stall;
 mod traffic;
-mod transfer;
 mod wires;
 
 pub use cluster::{SimCluster, SimClusterError};

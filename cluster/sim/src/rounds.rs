@@ -129,11 +129,11 @@ fn folded(
     actions
 }
 
-fn send(tag: u32, to: usize, bytes: u64) -> Action {
+pub(crate) fn send(tag: u32, to: usize, bytes: u64) -> Action {
     Action::Send { tag, to, bytes }
 }
 
-fn receive(tag: u32, from: usize, combined: u64) -> Action {
+pub(crate) fn receive(tag: u32, from: usize, combined: u64) -> Action {
     Action::Receive {
         tag,
         from,

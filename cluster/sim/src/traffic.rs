@@ -6,10 +6,10 @@
 //! The devices are driven by [`SimCluster`](crate::SimCluster), which handles an event only when no device has an earlier
 //! step. A message is thus sent after every message that is earlier in virtual time, and links serve them in that order.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::FailureRef;
+use slab::Slab;
 
 use crate::event::{Happening, Outcome};
 use crate::group::GroupState;
@@ -28,10 +28,8 @@ pub(crate) fn lock(traffic: &Shared) -> MutexGuard<'_, Traffic> {
 pub(crate) struct Traffic {
     pub(crate) wires: Wires,
     pub(crate) groups: Vec<GroupState>,
-    /// Parts that begin later, by their numbers.
-    later: HashMap<u64, Begun>,
-    /// The number of the next one.
-    numbers: u64,
+    /// Parts that begin later.
+    later: Slab<Begun>,
 }
 
 /// A part that begins: its group, its member, its ticket.
@@ -42,8 +40,7 @@ impl Traffic {
         Self {
             wires,
             groups: Vec::new(),
-            later: HashMap::new(),
-            numbers: 0,
+            later: Slab::new(),
         }
     }
 
@@ -51,11 +48,8 @@ impl Traffic {
     /// before the ranks are run: then the device is ahead of them.
     pub(crate) fn begin(&mut self, at_ns: u64, begun: Begun) {
         if at_ns > self.wires.now_ns {
-            let number = self.numbers;
-            self.numbers += 1;
-            self.wires.at(at_ns, Happening::Begins(number));
-            self.later.insert(number, begun);
-            return;
+            let number = self.later.insert(begun);
+            return self.wires.at(at_ns, Happening::Begins(number));
         }
         let (group, member, ticket, part) = begun;
         self.groups[group].begin(&mut self.wires, member, ticket, part);
@@ -76,10 +70,10 @@ impl Traffic {
     /// Handles what happens now.
     pub(crate) fn handle(&mut self, happening: Happening) {
         match happening {
-            Happening::Of(group, event) => self.groups[group].step(&mut self.wires, event),
+            Happening::Of(event) => self.groups[event.group].step(&mut self.wires, event),
             Happening::Hops(message) => self.wires.hop_on(message),
             Happening::Begins(number) => {
-                if let Some(begun) = self.later.remove(&number) {
+                if let Some(begun) = self.later.try_remove(number) {
                     self.begin(self.wires.now_ns, begun);
                 }
             }
@@ -87,7 +81,7 @@ impl Traffic {
                 let detection_ns = self.wires.fabric.machine.detection_ns;
                 let known_ns = self.wires.now_ns.saturating_add(detection_ns);
                 self.wires.has_ended[rank] = true;
-                self.wires.plan(known_ns, Happening::IsKnown(rank));
+                self.wires.at(known_ns, Happening::IsKnown(rank));
             }
             Happening::IsKnown(rank) => {
                 self.wires.is_known[rank] = true;
@@ -100,11 +94,13 @@ impl Traffic {
 
     /// Fails all calls of a group, and those that begin later.
     pub(crate) fn close(&mut self, group: usize, cause: &FailureRef) {
-        self.groups[group].break_off(&mut self.wires, cause.clone());
-        let mut later: Vec<_> = self.later.extract_if(|_, begun| begun.0 == group).collect();
-        later.sort_unstable_by_key(|(number, _)| *number);
-        for (_, (_, member, ticket, part)) in later {
-            self.groups[group].begin(&mut self.wires, member, ticket, part);
+        self.groups[group].break_off(&mut self.wires, cause);
+        for (_, (of, member, ticket, part)) in &mut self.later {
+            if *of == group {
+                // The number stays in use until it happens.
+                let part = std::mem::replace(part, Err(cause.clone()));
+                self.groups[group].begin(&mut self.wires, *member, *ticket, part);
+            }
         }
     }
 

@@ -21,8 +21,8 @@ pub(crate) struct Wires {
     /// Whether bytes move. Otherwise only time passes.
     pub(crate) moves_data: bool,
     events: BinaryHeap<Reverse<Timed>>,
-    /// Ends of ranks, and when they are known. They are no work: nothing waits for them alone.
-    plans: BinaryHeap<Reverse<Timed>>,
+    /// The number of events that are work.
+    work: usize,
     messages: Slab<Message>,
     /// The number of events so far: those of one time happen in the order in which they were made.
     made: u64,
@@ -49,10 +49,11 @@ pub(crate) struct End {
     pub(crate) failure: Option<FailureRef>,
 }
 
-/// Something that happens at a time. Those of one time happen in the order of their numbers.
+/// Something that happens at a time. Those of one time happen in the order of their numbers, plans last.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Timed {
     at_ns: u64,
+    is_plan: bool,
     number: u64,
     happening: Happening,
 }
@@ -66,7 +67,7 @@ impl Wires {
             moves_data,
             is_known: vec![false; ranks],
             events: BinaryHeap::new(),
-            plans: BinaryHeap::new(),
+            work: 0,
             messages: Slab::new(),
             made: 0,
             ends: Vec::new(),
@@ -78,23 +79,17 @@ impl Wires {
         Some(self.events.peek()?.0.at_ns)
     }
 
-    /// Returns the time of the next end of a rank, or of its detection.
-    pub(crate) fn next_plan_ns(&self) -> Option<u64> {
-        Some(self.plans.peek()?.0.at_ns)
+    /// Whether there are other events than [plans](Happening::is_plan).
+    pub(crate) fn has_work(&self) -> bool {
+        self.work > 0
     }
 
     /// Takes the next event, and advances the time to it.
     pub(crate) fn next(&mut self) -> Option<Happening> {
         let Reverse(event) = self.events.pop()?;
+        self.work -= usize::from(!event.is_plan);
         self.advance(event.at_ns);
         Some(event.happening)
-    }
-
-    /// Takes the next plan, and advances the time to it.
-    pub(crate) fn next_plan(&mut self) -> Option<Happening> {
-        let Reverse(plan) = self.plans.pop()?;
-        self.advance(plan.at_ns);
-        Some(plan.happening)
     }
 
     /// Advances the time; it does not go back.
@@ -119,23 +114,14 @@ impl Wires {
 
     /// Lets something happen at a time.
     pub(crate) fn at(&mut self, at_ns: u64, happening: Happening) {
-        let event = self.timed(at_ns, happening);
-        self.events.push(event);
-    }
-
-    /// Lets a rank end at a time, or its end be known.
-    pub(crate) fn plan(&mut self, at_ns: u64, happening: Happening) {
-        let event = self.timed(at_ns, happening);
-        self.plans.push(event);
-    }
-
-    fn timed(&mut self, at_ns: u64, happening: Happening) -> Reverse<Timed> {
         self.made += 1;
-        Reverse(Timed {
+        self.work += usize::from(!happening.is_plan());
+        self.events.push(Reverse(Timed {
             at_ns: at_ns.max(self.now_ns),
+            is_plan: happening.is_plan(),
             number: self.made,
             happening,
-        })
+        }));
     }
 
     /// Lets something happen once the thread of a rank has been busy with it for some time.
@@ -190,8 +176,11 @@ impl Wires {
 
     /// Forgets what would happen in a group.
     pub(crate) fn forget(&mut self, group: usize) {
-        let is_other = |event: &Reverse<Timed>| !matches!(event.0.happening, Happening::Of(it, _) if it == group);
-        self.events.retain(is_other);
+        let is_of_group =
+            |event: &Timed| matches!(event.happening, Happening::Of(it) if it.group == group);
+        self.events.retain(|event| !is_of_group(&event.0));
+        let work = self.events.iter().filter(|event| !event.0.is_plan);
+        self.work = work.count();
     }
 
     /// Ends a part.

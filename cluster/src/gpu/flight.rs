@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use millstream::FailureRef;
 use millstream::backend::Refused;
 use millstream::cuda::{Communicators, Mark};
-use smallvec::SmallVec;
 
 use super::failure_by;
-use crate::part::Part;
+use crate::part::{Part, fail_all};
 
 /// How long polls follow each other without a pause: as long as small calls take. A thread that yields leaves the core to
 /// any other thread that can run.
@@ -18,47 +17,18 @@ const PAUSE_PART: u32 = 16;
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_micros(100);
 
-/// A call whose work is on its lanes.
+/// A call whose work is on its lanes. Its parts end together, after all of its marks.
 pub(super) struct Flight {
-    name: &'static str,
-    steps: SmallVec<[Step; 1]>,
-    failure: Option<FailureRef>,
-    /// Whether its work on one GPU waits for that on others.
-    is_collective: bool,
-    began: Instant,
-}
-
-/// Parts, and the marks after which they end.
-pub(super) struct Step {
-    pub(super) marks: SmallVec<[Mark; 2]>,
-    pub(super) parts: SmallVec<[Part; 2]>,
+    pub(super) name: &'static str,
+    pub(super) marks: Vec<Mark>,
+    pub(super) parts: Vec<Part>,
+    pub(super) failure: Option<FailureRef>,
+    /// Whether its work on one GPU waits for that on others, by communicators.
+    pub(super) is_collective: bool,
+    pub(super) began: Instant,
 }
 
 impl Flight {
-    pub(super) fn new(name: &'static str, steps: SmallVec<[Step; 1]>) -> Self {
-        Self {
-            name,
-            steps,
-            failure: None,
-            is_collective: false,
-            began: Instant::now(),
-        }
-    }
-
-    /// A call whose work on one GPU waits for that on others, by communicators.
-    pub(super) fn collective(name: &'static str, steps: SmallVec<[Step; 1]>) -> Self {
-        Self {
-            is_collective: true,
-            ..Self::new(name, steps)
-        }
-    }
-
-    /// Fails the parts that have not ended. They end once no work uses their memory any more.
-    pub(super) fn fail(&mut self, refused: Refused) {
-        self.failure
-            .get_or_insert_with(|| failure_by(self.name, refused));
-    }
-
     /// Returns the pause before the next poll. Without one the thread yields.
     pub(super) fn pause(&self) -> Duration {
         match self.began.elapsed() {
@@ -67,13 +37,9 @@ impl Flight {
         }
     }
 
-    fn has_marks(&self) -> bool {
-        self.steps.iter().any(|step| !step.marks.is_empty())
-    }
-
-    /// Ends the parts whose marks have completed. Returns whether all have ended.
+    /// Ends the parts if the marks have completed. Returns whether they have.
     pub(super) fn poll(&mut self, communicators: &mut Option<Communicators>) -> bool {
-        let waits = self.is_collective && self.failure.is_none() && self.has_marks();
+        let waits = self.is_collective && self.failure.is_none() && !self.marks.is_empty();
         let mut lost = match communicators {
             _ if !waits => None,
             Some(communicators) => communicators.asynchronous_error(),
@@ -81,33 +47,33 @@ impl Flight {
                 "the failure of another call ended its communicators".to_owned(),
             )),
         };
-        for step in &mut self.steps {
-            step.marks.retain(|mark| match mark.is_complete() {
-                Ok(complete) => !complete,
-                Err(refused) => {
-                    // On a lost GPU no work runs. Otherwise it may, so the driver is asked again.
-                    let runs = !matches!(refused, Refused::Lost(_));
-                    lost = Some(refused);
-                    runs
-                }
-            });
-        }
+        self.marks.retain(|mark| match mark.is_complete() {
+            Ok(complete) => !complete,
+            Err(refused) => {
+                // On a lost GPU no work runs. Otherwise it may, so the driver is asked again.
+                let runs = !matches!(refused, Refused::Lost(_));
+                lost = Some(refused);
+                runs
+            }
+        });
         if let Some(refused) = lost {
             if waits {
                 // The work on the other GPUs would wait for ever.
                 abort(communicators);
             }
-            self.fail(refused);
+            // The parts end once no work uses their memory any more.
+            let cause = failure_by(self.name, refused);
+            self.failure.get_or_insert(cause);
         }
-        let failure = self.failure.clone();
-        self.steps.retain(|step| {
-            let is_pending = !step.marks.is_empty();
-            if !is_pending {
-                end(&mut step.parts, failure.as_ref());
+        let is_over = self.marks.is_empty();
+        if is_over {
+            let parts = std::mem::take(&mut self.parts);
+            match &self.failure {
+                None => parts.into_iter().for_each(Part::complete),
+                Some(cause) => fail_all(parts, cause),
             }
-            is_pending
-        });
-        self.steps.is_empty()
+        }
+        is_over
     }
 }
 
@@ -115,14 +81,5 @@ impl Flight {
 pub(super) fn abort(communicators: &mut Option<Communicators>) {
     if let Some(communicators) = communicators.take() {
         communicators.abort();
-    }
-}
-
-fn end(parts: &mut SmallVec<[Part; 2]>, failure: Option<&FailureRef>) {
-    for part in parts.drain(..) {
-        match failure {
-            None => part.complete(),
-            Some(cause) => part.fail_by(cause.clone()),
-        }
     }
 }

@@ -1,13 +1,14 @@
 //! A lane for each member of a group, and the work of a call on them.
 
+use std::time::Instant;
+
 use millstream::backend::Refused;
 use millstream::cuda::{
     CollectiveOperation, CollectivePart, Communicators, CudaResources, Lane, Mark,
 };
-use smallvec::{SmallVec, smallvec};
 
-use super::flight::{Flight, Step, abort};
-use super::{Arrived, Transfer, mark_end};
+use super::flight::{Flight, abort};
+use super::{Arrived, Transfer, failure_by, mark_end};
 use crate::part::{DeviceMemory, Part};
 
 /// The lanes of a group's members, and their communicators. Each is created by the first call that needs it.
@@ -18,45 +19,47 @@ pub(super) struct Lanes {
     lanes: Vec<Option<Lane>>,
 }
 
+/// The marks at the end of work that was submitted, and whether all of it was.
+type Launched = (Vec<Mark>, Result<(), Refused>);
+
 impl Lanes {
     /// Submits the work of a call.
-    pub(super) fn launch(&mut self, call: Arrived) -> Flight {
-        match call.transfer {
-            Transfer::Spread | Transfer::Gather => self.copy(call),
-            Transfer::Nccl(operation) => self.communicate(call, operation),
+    pub(super) fn launch(&mut self, mut call: Arrived) -> Flight {
+        let launched = match call.transfer {
+            Transfer::Spread => self.copy(&mut call, 1),
+            Transfer::Gather => {
+                let sources = call.parts.len();
+                self.copy(&mut call, sources)
+            }
+            Transfer::Nccl(operation) => self.communicate(&mut call, operation),
+        };
+        let (marks, outcome) = launched;
+        let failure = outcome.err().map(|refused| failure_by(call.name, refused));
+        Flight {
+            name: call.name,
+            marks,
+            parts: call.parts,
+            failure,
+            is_collective: matches!(call.transfer, Transfer::Nccl(_)),
+            began: Instant::now(),
         }
     }
 
-    /// Submits a collective to NCCL. Each part ends with the work of its member.
-    fn communicate(&mut self, mut call: Arrived, operation: CollectiveOperation) -> Flight {
-        let members = &call.members;
-        let launched = self.launch_collective(members, &mut call.parts, operation);
-        let (mut marks, refused) = match launched {
-            Ok(marks) => (marks.into_iter().map(Some).collect::<Vec<_>>(), None),
+    /// Submits a collective to NCCL.
+    fn communicate(&mut self, call: &mut Arrived, operation: CollectiveOperation) -> Launched {
+        match self.launch_collective(&call.members, &mut call.parts, operation) {
+            Ok(marks) => (marks, Ok(())),
             Err(refused) => {
                 abort(&mut self.communicators);
                 // The work may run on some GPUs. A lane without a mark has none, or is lost.
-                let marks = (0..members.len()).map(|member| self.mark(member).ok().flatten());
-                (marks.collect(), Some(refused))
+                let members = call.members.iter();
+                let marks = members.filter_map(|member| self.mark(*member).ok().flatten());
+                (marks.collect(), Err(refused))
             }
-        };
-        let parts = members.iter().zip(call.parts);
-        let steps = parts.map(|(member, part)| Step {
-            marks: marks
-                .get_mut(*member)
-                .and_then(Option::take)
-                .into_iter()
-                .collect(),
-            parts: smallvec![part],
-        });
-        let mut flight = Flight::collective(call.name, steps.collect());
-        if let Some(refused) = refused {
-            flight.fail(refused);
         }
-        flight
     }
 
-    /// Returns the marks in the order of the members, or none if there are no bytes.
+    /// Returns the marks, or none if there are no bytes.
     fn launch_collective(
         &mut self,
         members: &[usize],
@@ -96,12 +99,10 @@ impl Lanes {
         unsafe { communicators.launch(operation, &parts) }
     }
 
-    /// Copies by the lanes of the sources. All parts end together.
-    fn copy(&mut self, mut call: Arrived) -> Flight {
-        let gathers = matches!(call.transfer, Transfer::Gather);
-        let sources = if gathers { call.parts.len() } else { 1 };
+    /// Copies by the lanes of the sources, the first parts.
+    fn copy(&mut self, call: &mut Arrived, sources: usize) -> Launched {
         let mut outcome = self.submit_copies(&call.members, &mut call.parts, sources);
-        let mut marks = SmallVec::new();
+        let mut marks = Vec::new();
         for member in &call.members[..sources] {
             // Also after a refusal: some copies may have been submitted.
             match self.mark(*member) {
@@ -109,12 +110,7 @@ impl Lanes {
                 Err(refused) => outcome = outcome.and(Err(refused)),
             }
         }
-        let parts = call.parts.into();
-        let mut flight = Flight::new(call.name, smallvec![Step { marks, parts }]);
-        if let Err(refused) = outcome {
-            flight.fail(refused);
-        }
-        flight
+        (marks, outcome)
     }
 
     /// Copies from each of the first `sources` parts: to its place in all if these are all parts, else to all others.

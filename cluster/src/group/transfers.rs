@@ -2,10 +2,11 @@
 
 use millstream::{Element, Handle};
 
-use super::{Group, input, output};
+use super::Group;
 use crate::ClusterError;
 use crate::announcement::{Announcement, Operation};
-use crate::movement;
+use crate::movement::spread;
+use crate::part::Buffers;
 
 impl Group {
     /// Sends `buffer`, of a member of this process, to the member with rank `to`, which receives it. The sends from one
@@ -50,8 +51,8 @@ impl Group {
     ) -> Result<(), ClusterError> {
         // The movement copies from the first of the two.
         let (name, place, buffers) = match operation {
-            Operation::Receive { .. } => ("receive", 1, output(buffer)),
-            _ => ("send", 0, input(buffer)),
+            Operation::Receive { .. } => ("receive", 1, Buffers::output(buffer)),
+            _ => ("send", 0, Buffers::input(buffer)),
         };
         let pairs = &self.in_flight.pairs;
         let stream = pairs.stream(operation, &self.streams[member]);
@@ -59,7 +60,7 @@ impl Group {
             Some(token) => stream.with_cancel(token),
             None => stream,
         };
-        let what = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
+        let what = Announcement::new::<T>(name, operation, spread, buffer.len());
         let _order = self.order.lock(name)?;
         let locals = self.local_ranks();
         if let Some(network) = &self.in_flight.network
@@ -86,15 +87,13 @@ impl Group {
     ) -> Result<(), ClusterError> {
         const CALL: &str = "copy";
         if from == to {
-            let copied = self.streams[to].copy(source, target);
-            return copied.map_err(|source| ClusterError::Refused {
-                call: CALL,
-                member: to,
-                source,
-            });
+            return self.alone(CALL, to, &Buffers::both(source, target));
         }
-        let parts = [(from, input(source)), (to, output(target))];
-        let (operation, movement) = (Operation::Send { from, to }, movement::spread);
+        let parts = [
+            (from, Buffers::input(source)),
+            (to, Buffers::output(target)),
+        ];
+        let (operation, movement) = (Operation::Send { from, to }, spread);
         let call = Announcement::new::<T>(CALL, operation, movement, source.len());
         self.submit(call, &parts)
     }

@@ -7,7 +7,7 @@ use millstream::{CancelToken, Cpu, CubeCount, Device, Error, Handle, Kernel, Rea
 use millstream_cluster::{ClusterError, Fleet, Group, Reduction};
 use rstest::rstest;
 
-use crate::{Kind, Rig, create, read, refs, sim};
+use crate::{Kind, Rig, hold, ones, read, refs, sim};
 
 /// Poisons a buffer of member 0.
 fn poison(fleet: &Fleet, group: &Group, buffer: &Handle<u32>) {
@@ -36,8 +36,7 @@ fn texts(group: &Group, buffers: &[Handle<u32>]) -> Vec<String> {
 #[case(Kind::Mixed)]
 fn poison_reaches_every_member(#[case] kind: Kind) {
     let rig = Rig::new(kind, 3);
-    let group = rig.fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 3]);
+    let (group, buffers) = rig.ones(4);
     poison(&rig.fleet, &group, &buffers[0]);
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
     let text = "`boom` failed: panicked with \"boom\"; so these did not run: `all_reduce`";
@@ -48,52 +47,41 @@ fn poison_reaches_every_member(#[case] kind: Kind) {
     assert_eq!(read(&group, &buffers), vec![vec![5; 4]; 3]);
 }
 
-/// I6, I7: a call that is withdrawn on one device fails on all.
-#[test]
-fn a_cancelled_call_fails_for_all_members() {
+/// I6, I7: a call that is withdrawn on one device fails on all; a send that has not begun fails its receive.
+#[rstest]
+fn a_cancelled_call_fails_for_all_members(#[values(false, true)] is_transfer: bool) {
     let rig = Rig::new(Kind::Mixed, 2);
-    let group = rig.fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    let other = rig.fleet.devices()[0].new_client().new_stream();
-    let guard = other
-        .get_resource::<Cpu>((update(&buffers[0]),))
-        .wait()
-        .unwrap();
+    let (group, buffers) = rig.ones(4);
+    let guard = rig.hold(0, &buffers[0]);
     let token = CancelToken::new();
     let bound = group.with_cancel(&token);
-    bound.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
+    match is_transfer {
+        true => {
+            bound.send(1, &buffers[0]).unwrap();
+            group.receive(0, &buffers[1]).unwrap();
+        }
+        false => bound.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap(),
+    }
     // The part of member 1 has begun, and waits for that of member 0.
     token.cancel();
     drop(guard);
-    for (member, buffer) in buffers.iter().enumerate() {
+    let poisoned = if is_transfer { 1..2 } else { 0..2 };
+    for (member, buffer) in buffers
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| poisoned.contains(at))
+    {
         let error = group.stream(member).read(buffer).wait().unwrap_err();
         assert_eq!(error.failure().unwrap().root().reason, Reason::Cancelled);
     }
-}
-
-/// I6, I7: a transfer is withdrawn, too: a send that has not begun fails its receive.
-#[test]
-fn a_cancelled_send_fails_its_receive() {
-    let rig = Rig::new(Kind::Mixed, 2);
-    let group = rig.fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    let token = CancelToken::new();
-    token.cancel();
-    group.with_cancel(&token).send(1, &buffers[0]).unwrap();
-    group.receive(0, &buffers[1]).unwrap();
-    let error = group.stream(1).read(&buffers[1]).wait().unwrap_err();
-    assert_eq!(error.failure().unwrap().root().reason, Reason::Cancelled);
 }
 
 /// I7: a part whose data is ready after the call has failed fails, too.
 #[test]
 fn a_part_that_arrives_after_the_failure_fails() {
     let rig = Rig::new(Kind::Cpu, 2);
-    let group = rig.fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    let other = rig.fleet.devices()[1].new_client().new_stream();
-    let guard = other.get_resource::<Cpu>((update(&buffers[1]),));
-    let guard = guard.wait().unwrap();
+    let (group, buffers) = rig.ones(4);
+    let guard = rig.hold(1, &buffers[1]);
     poison(&rig.fleet, &group, &buffers[0]);
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
     // The failure of member 0 is known, and member 1 has not begun.
@@ -150,23 +138,15 @@ fn a_lost_device_ends_the_calls_of_the_others(#[values(0, 1)] lost: usize) {
 fn a_refused_part_fails_the_call() {
     let refusing = Sim::seed(5).faults(Faults::none().nth(Call::Resources, 1));
     let fleet = Fleet::new([sim(refusing), sim(Sim::seed(6))]).unwrap();
-    let group = fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
+    let (group, buffers) = ones(&fleet, 4);
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
     let texts = texts(&group, &buffers);
     assert!(
         texts.iter().all(|text| text.contains("refused")),
         "{texts:?}"
     );
-    group
-        .broadcast(
-            0,
-            &refs(&{
-                group.stream(0).fill(&buffers[0], 2).unwrap();
-                buffers.clone()
-            }),
-        )
-        .unwrap();
+    group.stream(0).fill(&buffers[0], 2).unwrap();
+    group.broadcast(0, &refs(&buffers)).unwrap();
     assert_eq!(read(&group, &buffers), vec![vec![2; 4]; 2]);
 }
 
@@ -174,8 +154,7 @@ fn a_refused_part_fails_the_call() {
 #[test]
 fn a_closed_device_fails_the_call_for_the_others() {
     let rig = Rig::new(Kind::Cpu, 2);
-    let group = rig.fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
+    let (group, buffers) = rig.ones(4);
     rig.fleet.devices()[1].close(Duration::from_secs(60));
     let error = group
         .all_reduce(Reduction::Sum, &refs(&buffers))
@@ -193,13 +172,8 @@ fn a_closed_device_fails_the_call_for_the_others() {
 fn a_close_with_a_call_in_flight_ends(#[values(0, 1)] first: usize) {
     let devices = [0, 1].map(|_| Device::open(Cpu::default()).unwrap());
     let fleet = Fleet::new(devices).unwrap();
-    let group = fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    let other = fleet.devices()[0].new_client().new_stream();
-    let guard = other
-        .get_resource::<Cpu>((update(&buffers[0]),))
-        .wait()
-        .unwrap();
+    let (group, buffers) = ones(&fleet, 4);
+    let guard = hold(&fleet, 0, &buffers[0]);
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
     fleet.devices()[first].close(Duration::from_millis(20));
     drop(guard);
@@ -208,39 +182,30 @@ fn a_close_with_a_call_in_flight_ends(#[values(0, 1)] first: usize) {
     assert!(matches!(read, Err(Error::Closed)), "{read:?}");
 }
 
-/// I10: a fleet that is dropped before its groups does not wait for a member that never calls.
-#[test]
-fn a_dropped_fleet_ends_transfers_that_wait() {
+/// I10: a fleet that is dropped before its groups does not wait for a member that never calls, nor for two that send and
+/// receive the same bytes, and so wait for each other.
+#[rstest]
+fn a_dropped_fleet_ends_transfers_that_wait(#[values(false, true)] for_each_other: bool) {
     let devices = [0, 1].map(|_| Device::open(Cpu::default()).unwrap());
     let fleet = Fleet::new(devices).unwrap();
-    let group = fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    group.receive(1, &buffers[0]).unwrap();
-    group.send(0, &buffers[1]).unwrap();
-    group.receive(1, &buffers[0]).unwrap();
-    let answer = group.stream(0).read(&buffers[0]);
-    drop(fleet);
-    let error = answer.wait().unwrap_err();
-    let closed = |error: &Error| match error.failure() {
-        Some(failure) => failure.root().reason == Reason::Closed,
-        None => matches!(error, Error::Closed),
-    };
-    assert!(closed(&error), "{error}");
-    assert!(group.send(0, &buffers[1]).is_err());
-}
-
-/// I10: two members that send and receive the same bytes wait for each other, until the fleet is dropped.
-#[test]
-fn a_dropped_fleet_ends_transfers_that_wait_for_each_other() {
-    let devices = [0, 1].map(|_| Device::open(Cpu::default()).unwrap());
-    let fleet = Fleet::new(devices).unwrap();
-    let group = fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    for (member, buffer) in buffers.iter().enumerate() {
-        group.send(1 - member, buffer).unwrap();
-        group.receive(1 - member, buffer).unwrap();
+    let (group, buffers) = ones(&fleet, 4);
+    if for_each_other {
+        for (member, buffer) in buffers.iter().enumerate() {
+            group.send(1 - member, buffer).unwrap();
+            group.receive(1 - member, buffer).unwrap();
+        }
+    } else {
+        group.receive(1, &buffers[0]).unwrap();
+        group.send(0, &buffers[1]).unwrap();
+        group.receive(1, &buffers[0]).unwrap();
     }
     let answer = group.stream(0).read(&buffers[0]);
     drop(fleet);
-    assert!(answer.wait().is_err());
+    let error = answer.wait().unwrap_err();
+    let is_closed = match error.failure() {
+        Some(failure) => failure.root().reason == Reason::Closed,
+        None => matches!(error, Error::Closed),
+    };
+    assert!(is_closed, "{error}");
+    assert!(group.send(0, &buffers[1]).is_err());
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use millstream::{CancelToken, Cpu, Device, DeviceOptions, Kernel, Reason, update};
+use millstream::{CancelToken, Cpu, Device, DeviceOptions, Kernel, Reason};
 use millstream_cluster::{ClusterError, Fleet, Group, Reduction};
 use rstest::rstest;
 
-use crate::{Kind, Rig, create, read, refs};
+use crate::{Kind, Rig, create, hold, ones, read, refs};
 
-/// Ten thousand calls end one another, also through mailboxes of one message.
+/// I12: ten thousand calls behind a task that has not ended. Then they end one another, also through mailboxes of one
+/// message.
 #[rstest]
 fn ten_thousand_calls_end_one_another(
     #[values(Kind::Cpu, Kind::Sim, Kind::Mixed)] kind: Kind,
@@ -19,13 +20,8 @@ fn ten_thousand_calls_end_one_another(
 ) {
     let options = DeviceOptions::default().mailbox_capacity(capacity);
     let rig = Rig::with_options(kind, 2, 5, &options);
-    let group = rig.fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    let other = rig.fleet.devices()[0].new_client().new_stream();
-    let guard = match kind {
-        Kind::Sim => None,
-        _ => Some(other.get_resource::<Cpu>((update(&buffers[0]),)).wait()),
-    };
+    let (group, buffers) = rig.ones(4);
+    let guard = (!matches!(kind, Kind::Sim)).then(|| rig.hold(0, &buffers[0]));
     for _ in 0..10_000 {
         group.all_reduce(Reduction::Max, &refs(&buffers)).unwrap();
     }
@@ -110,11 +106,8 @@ fn a_fleet_is_dropped_while_threads_call_and_cancel(
 #[rstest]
 fn a_device_is_closed_with_a_part_that_has_begun(#[values(0, 1)] closed: usize) {
     let rig = Rig::new(Kind::Cpu, 2);
-    let group = rig.fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    let other = rig.fleet.devices()[1 - closed].new_client().new_stream();
-    let guard = other.get_resource::<Cpu>((update(&buffers[1 - closed]),));
-    let guard = guard.wait().unwrap();
+    let (group, buffers) = rig.ones(4);
+    let guard = rig.hold(1 - closed, &buffers[1 - closed]);
     for _ in 0..10 {
         group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
     }
@@ -136,8 +129,7 @@ fn a_fleet_is_dropped_with_a_call_that_its_driven_device_has_not_begun(
     let mut devices = vec![Device::open(Cpu::default()).unwrap()];
     devices.insert(driven, device);
     let fleet = Fleet::new(devices).unwrap();
-    let group = fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
+    let (group, buffers) = ones(&fleet, 4);
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
     if driver_first {
         drop(driver);
@@ -175,8 +167,7 @@ fn a_closed_driven_device_is_not_freed_within_a_turn() {
         .native(move |_, _| _ = &noted);
     let kernel = fleet.devices()[1].new_client().kernel(kernel).unwrap();
     let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
-    let stream = fleet.devices()[0].new_client().new_stream();
-    let guard = stream.get_resource::<Cpu>((update(&buffers[0]),)).wait();
+    let guard = hold(&fleet, 0, &buffers[0]);
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
     while driver.pump(Duration::ZERO) {}
     assert!(!fleet.devices()[1].close(Duration::ZERO).drained);

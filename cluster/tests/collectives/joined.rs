@@ -1,104 +1,75 @@
-//! Ranks of a network with several devices each: the results of one process with all devices.
+//! Ranks of a network with several devices each.
 
 use millstream::{Cpu, CubeCount, Device, Handle, Kernel, update};
 use millstream_cluster::{ClusterError, Fleet, Group, Reduction};
+use millstream_cluster_programs::calls::{Program, World};
+use millstream_cluster_programs::networks::LocalNetwork;
 use rstest::rstest;
 
-use crate::networks::LocalNetwork;
-use crate::{Kind, Rig, create, read, refs, zeros};
+use crate::{Kind, Rig, create, refs};
 
 /// Ranks with some devices each.
 struct Ranks {
     rigs: Vec<Rig>,
+    /// Of all ranks.
     groups: Vec<Group>,
+    devices: usize,
 }
 
 impl Ranks {
     fn new(kind: Kind, ranks: usize, devices: usize) -> Self {
-        let rigs: Vec<_> = (0..ranks).map(|_| Rig::new(kind, devices)).collect();
-        // In another order than that of the fleet.
-        let listed: Vec<_> = (0..devices).rev().collect();
-        let groups = rigs.iter().zip(LocalNetwork::ranks(ranks));
-        let groups = groups.map(|(rig, network)| rig.fleet.group_over_all(network, &listed));
-        let groups = groups.collect::<Result<_, _>>().unwrap();
-        Self { rigs, groups }
+        let mut ranks = Self {
+            rigs: (0..ranks).map(|_| Rig::new(kind, devices)).collect(),
+            groups: Vec::new(),
+            devices,
+        };
+        ranks.groups = ranks.group_of(&(0..ranks.rigs.len()).collect::<Vec<_>>());
+        ranks
     }
 
-    /// Creates a buffer on each device of all ranks.
-    fn create(&self, values: &[Vec<i32>]) -> Vec<Vec<Handle<i32>>> {
-        let groups = self.groups.iter();
-        let of = |group: &Group| create(group, &values[group.local_ranks()]);
-        groups.map(of).collect()
+    /// Makes a group of some ranks, whose devices are in another order than that of the fleet.
+    fn group_of(&self, ranks: &[usize]) -> Vec<Group> {
+        let listed: Vec<_> = (0..self.devices).rev().collect();
+        let groups = ranks.iter().zip(LocalNetwork::ranks(ranks.len()));
+        let group = |(rank, network): (&usize, _)| {
+            let group = self.rigs[*rank].fleet.group_over_all(network, &listed);
+            group.unwrap()
+        };
+        groups.map(group).collect()
     }
 
-    fn zeros(&self, len: usize) -> Vec<Vec<Handle<i32>>> {
-        let groups = self.groups.iter();
-        groups.map(|group| zeros(group, len)).collect()
-    }
-
-    fn read(&self, buffers: &[Vec<Handle<i32>>]) -> Vec<Vec<i32>> {
-        let pairs = self.groups.iter().zip(buffers);
-        pairs
-            .flat_map(|(group, buffers)| read(group, buffers))
-            .collect()
+    /// Creates a buffer on each device of all ranks, with the number of the member in all elements.
+    fn create(&self, len: usize) -> Vec<Vec<Handle<u32>>> {
+        let of = |group: &Group| {
+            let values = group.local_ranks().map(|member| vec![member as u32; len]);
+            create(group, &values.collect::<Vec<_>>())
+        };
+        self.groups.iter().map(of).collect()
     }
 }
 
-/// Returns the values of some members.
-fn values(members: usize, len: usize) -> Vec<Vec<i32>> {
-    let value = |member: usize, index: usize| ((member * 31 + index * 7) % 101) as i32 - 50;
-    (0..members)
-        .map(|member| (0..len).map(|index| value(member, index)).collect())
-        .collect()
-}
-
+/// I1, I2: random programs over groups of some ranks, with the devices of each.
 #[rstest]
-fn several_devices_of_each_rank_compute_the_same_as_one_process(
+fn programs_take_effect_on_several_devices_of_each_rank_i1_i2(
     #[values(Kind::Cpu, Kind::Mixed)] kind: Kind,
     #[values(1, 2, 3)] ranks: usize,
     #[values(1, 2, 3)] devices: usize,
-    #[values(0, 5)] len: usize,
+    #[values(1, 40)] len: usize,
 ) {
-    let members = ranks * devices;
-    let apart = Ranks::new(kind, ranks, devices);
-    let together = Rig::new(kind, members);
-    let group = together.fleet.group();
-    let (parts, wholes) = (values(members, len), values(members, members * len));
-
-    let [found, expected] = [apart.create(&parts), vec![create(&group, &parts)]];
-    for (group, buffers) in apart.groups.iter().zip(&found) {
-        assert_eq!(group.len(), members);
-        group.all_reduce(Reduction::Sum, &refs(buffers)).unwrap();
-    }
-    group
-        .all_reduce(Reduction::Sum, &refs(&expected[0]))
-        .unwrap();
-    assert_eq!(apart.read(&found), read(&group, &expected[0]));
-
-    let (from, to) = (apart.create(&wholes), apart.zeros(len));
-    for ((group, from), to) in apart.groups.iter().zip(&from).zip(&to) {
-        let (from, to) = (refs(from), refs(to));
-        group.reduce_scatter(Reduction::Max, &from, &to).unwrap();
-    }
-    let expected = (create(&group, &wholes), zeros::<i32>(&group, len));
-    let (inputs, outputs) = (refs(&expected.0), refs(&expected.1));
-    group
-        .reduce_scatter(Reduction::Max, &inputs, &outputs)
-        .unwrap();
-    assert_eq!(apart.read(&to), read(&group, &expected.1));
-
-    let (from, to) = (apart.create(&parts), apart.zeros(len * members));
-    for ((group, from), to) in apart.groups.iter().zip(&from).zip(&to) {
-        group.all_gather(&refs(from), &refs(to)).unwrap();
-    }
-    assert_eq!(apart.read(&to), vec![parts.concat(); members]);
-
-    for root in 0..members {
-        let buffers = apart.create(&parts);
-        for (group, buffers) in apart.groups.iter().zip(&buffers) {
-            group.broadcast(root, &refs(buffers)).unwrap();
-        }
-        assert_eq!(apart.read(&buffers), vec![parts[root].clone(); members]);
+    for seed in 0..4 {
+        let over = Ranks::new(kind, ranks, devices);
+        let program = Program::draw(seed, (ranks, devices), len, 40);
+        let world = World {
+            groups: program
+                .groups
+                .iter()
+                .map(|list| over.group_of(list))
+                .collect(),
+            fleet: None,
+            fills: false,
+        };
+        program.check(&world, || {});
+        drop(over.rigs);
     }
 }
 
@@ -106,9 +77,9 @@ fn several_devices_of_each_rank_compute_the_same_as_one_process(
 #[test]
 fn a_failure_of_one_device_reaches_all() {
     let ranks = Ranks::new(Kind::Mixed, 2, 3);
-    let buffers = ranks.create(&values(6, 4));
+    let buffers = ranks.create(4);
     let kernel = Kernel::new("boom")
-        .updates::<i32>("v")
+        .updates::<u32>("v")
         .native(|_, _| panic!("boom"));
     let stream = ranks.groups[1].stream(2);
     let kernel = stream.client().kernel(kernel).unwrap();
@@ -126,50 +97,22 @@ fn a_failure_of_one_device_reaches_all() {
     }
 }
 
-/// Transfers between all devices of all ranks, in an order of their own between any two.
+/// I1: tasks after a buffered send run before its receive has begun, and the receiver gets the data of before them.
 #[rstest]
 #[case::cpu(Kind::Cpu)]
 #[case::mixed(Kind::Mixed)]
-fn transfers_reach_the_devices_of_other_ranks(#[case] kind: Kind) {
-    let ranks = Ranks::new(kind, 2, 2);
-    let members = 4;
-    let own = ranks.create(&values(members, 5));
-    let again = ranks.create(&values(members, 7));
-    let received: Vec<_> = (0..members).map(|_| ranks.zeros(5)).collect();
-    let received_again: Vec<_> = (0..members).map(|_| ranks.zeros(7)).collect();
-    // A member is device `member % 2` of rank `member / 2`. Receives come first on one rank, and last on the other.
-    let (send, receive) = (
-        |from: usize, to: usize| {
-            let group = &ranks.groups[from / 2];
-            group.send(to, &own[from / 2][from % 2]).unwrap();
-            group.send(to, &again[from / 2][from % 2]).unwrap();
-        },
-        |from: usize, to: usize| {
-            let group = &ranks.groups[to / 2];
-            group
-                .receive(from, &received[from][to / 2][to % 2])
-                .unwrap();
-            let buffer = &received_again[from][to / 2][to % 2];
-            group.receive(from, buffer).unwrap();
-        },
-    );
-    let pairs = (0..members).flat_map(|from| (0..members).map(move |to| (from, to)));
-    for (from, to) in pairs.clone().filter(|(_, to)| to / 2 == 0) {
-        receive(from, to);
-    }
-    for (from, to) in pairs.clone() {
-        send(from, to);
-    }
-    for (from, to) in pairs.clone().filter(|(_, to)| to / 2 == 1) {
-        receive(from, to);
-    }
-    for from in 0..members {
-        let expected = vec![values(members, 5)[from].clone(); members];
-        assert_eq!(ranks.read(&received[from]), expected);
-        let expected = vec![values(members, 7)[from].clone(); members];
-        assert_eq!(ranks.read(&received_again[from]), expected);
-    }
-    drop(ranks.rigs);
+fn a_buffered_send_does_not_wait_for_its_receive_i1(#[case] kind: Kind) {
+    let ranks = Ranks::new(kind, 2, 1);
+    let [sent, received] = &ranks.create(5)[..] else {
+        panic!("two ranks");
+    };
+    let (sender, receiver) = (&ranks.groups[0], &ranks.groups[1]);
+    sender.send(1, &sent[0]).unwrap();
+    sender.stream(0).fill(&sent[0], 9).unwrap();
+    assert_eq!(sender.stream(0).read(&sent[0]).wait().unwrap(), [9; 5]);
+    receiver.receive(0, &received[0]).unwrap();
+    let found = receiver.stream(0).read(&received[0]).wait().unwrap();
+    assert_eq!(found, [0; 5]);
 }
 
 #[test]

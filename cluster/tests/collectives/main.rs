@@ -7,15 +7,12 @@ mod errors;
 mod in_flight;
 mod joined;
 mod members;
-#[allow(dead_code, reason = "no test here takes the parts of a call")]
-mod networks;
 mod order;
-mod random;
 mod values;
 
 use millstream::sim::{Findings, Sim};
-use millstream::{Cpu, Device, DeviceOptions};
-use millstream_cluster::Fleet;
+use millstream::{Cpu, Device, DeviceOptions, Handle, update};
+use millstream_cluster::{Fleet, Group};
 
 use members::{create, interleave, read, refs, zeros};
 
@@ -63,12 +60,38 @@ impl Rig {
     }
 }
 
+impl Rig {
+    /// Returns a group of all devices, and a buffer of this many ones on each.
+    fn ones(&self, len: usize) -> (Group, Vec<Handle<u32>>) {
+        ones(&self.fleet, len)
+    }
+
+    /// Holds back all tasks that touch a buffer of a device, until what is returned is dropped.
+    fn hold(&self, device: usize, buffer: &Handle<u32>) -> impl Sized + use<> {
+        hold(&self.fleet, device, buffer)
+    }
+}
+
 impl Drop for Rig {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.findings.iter().for_each(Findings::assert_clean);
         }
     }
+}
+
+fn ones(fleet: &Fleet, len: usize) -> (Group, Vec<Handle<u32>>) {
+    let group = fleet.group();
+    let buffers = create(&group, &vec![vec![1; len]; group.len()]);
+    (group, buffers)
+}
+
+fn hold(fleet: &Fleet, device: usize, buffer: &Handle<u32>) -> impl Sized + use<> {
+    let stream = fleet.devices()[device].new_client().new_stream();
+    stream
+        .get_resource::<Cpu>((update(buffer),))
+        .wait()
+        .unwrap()
 }
 
 /// Opens a simulator with these options.

@@ -1,51 +1,28 @@
 //! Collectives among other tasks and among each other: their order is that of the data (I1, I2).
 
-use millstream::{CubeCount, Device, DeviceOptions, Kernel, update};
-use millstream_cluster::Reduction;
+use millstream::DeviceOptions;
+use millstream_cluster_programs::calls::{Program, World};
 use proptest::prelude::*;
 use rstest::rstest;
 
-use crate::random::{Setting, programs};
-use crate::{Kind, Rig, create, interleave, read, refs};
-
-const DEVICES: usize = 3;
-const GROUPS: [&[usize]; 4] = [&[0, 1, 2], &[2, 0], &[1, 2], &[0, 1, 2]];
+use crate::{Kind, Rig, create, interleave, read};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// I1, I2: kernels on any stream and collectives of overlapping groups take effect in the order of the calls. The
+    /// I1, I2: kernels on any stream and all calls of overlapping groups take effect in the order of the calls. The
     /// checker of the simulator sees no access without order.
     #[test]
     fn programs_take_effect_in_the_order_of_the_calls(
-        program in programs(DEVICES, GROUPS.len()),
-        len in prop_oneof![Just(6_usize), Just(702)],
-        kind in prop_oneof![Just(Kind::Sim), Just(Kind::Mixed)],
-        seed: u32,
+        kind in prop_oneof![Just(Kind::Cpu), Just(Kind::Sim), Just(Kind::Mixed)],
+        devices in 1..6_usize,
+        len in prop_oneof![0..4_usize, Just(702), 100..3_000_usize],
+        steps in 1..40_usize,
+        seed: u64,
     ) {
-        let rig = Rig::seeded(kind, DEVICES, u64::from(seed));
-        let step = Kernel::new("step")
-            .updates::<u32>("values")
-            .scalar::<u32>("n")
-            .native(|_, args| {
-                let n = args.scalar::<u32>(0);
-                for value in args.chunk::<u32>(0) {
-                    *value = value.wrapping_mul(3).wrapping_add(n);
-                }
-            });
-        let clients = rig.fleet.devices().iter().map(Device::new_client);
-        let kernels: Vec<_> = clients.map(|client| client.kernel(step.clone()).unwrap()).collect();
-        let setting = Setting {
-            fleet: &rig.fleet,
-            groups: &GROUPS,
-            len,
-            submit: &|device, stream, values, n| {
-                let count = CubeCount::cover(len, len);
-                stream.launch(&kernels[device], count, (update(values), n)).unwrap();
-            },
-            compute: |value, n| value.wrapping_mul(3).wrapping_add(n),
-        };
-        setting.check(&program)?;
+        let rig = Rig::seeded(kind, devices, seed >> 8);
+        let program = Program::draw(seed, (devices, 1), len, steps);
+        program.check(&World::of_fleet(&rig.fleet, &program), || {});
     }
 }
 
@@ -60,31 +37,6 @@ fn threads_that_interleave_collectives_do_not_deadlock(#[case] kind: Kind) {
     let options = DeviceOptions::default().mailbox_capacity(1);
     let rig = Rig::with_options(kind, 3, 7, &options);
     interleave(&rig.fleet, CALLS);
-}
-
-/// I12: a thousand collectives in flight, behind a task that has not ended.
-#[rstest]
-#[case(Kind::Cpu)]
-#[case(Kind::Mixed)]
-fn a_thousand_collectives_in_flight_are_done(#[case] kind: Kind) {
-    let rig = Rig::new(kind, 2);
-    let group = rig.fleet.group();
-    let buffers = create(&group, &vec![vec![1_u32; 16]; 2]);
-    let (opened, gate) = std::sync::mpsc::channel::<()>();
-    // While this function runs, nothing that touches the first buffer begins.
-    group
-        .stream(0)
-        .host("gate", update(&buffers[0]), move || {
-            let _ = gate.recv();
-        })
-        .map_err(|returned| returned.error)
-        .unwrap();
-    for _ in 0..1_000 {
-        group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
-    }
-    drop(opened);
-    let doubled = (0..1_000).fold(1_u32, |value, _| value.wrapping_mul(2));
-    assert_eq!(read(&group, &buffers), vec![vec![doubled; 16]; 2]);
 }
 
 /// Sends and receives meet in their order, whichever is called first, and a send that waits holds no receive back.

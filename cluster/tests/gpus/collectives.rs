@@ -40,8 +40,7 @@ fn types_of<T: Reducible + PartialEq + std::fmt::Debug>(by_nccl: bool, of: impl 
         let members = 3 * cases.len() as u64;
         assert_eq!(rig.nccl.calls(call), if by_nccl { members } else { 0 });
     }
-    drop(group);
-    rig.close();
+    rig.close(group);
 }
 
 #[test]
@@ -111,8 +110,7 @@ fn collectives_compute_what_they_say(
     assert_eq!(rig.nccl.calls("ncclAllGather"), calls);
     assert_eq!(rig.nccl.calls("ncclBroadcast"), calls * members as u64);
     assert_eq!(rig.nccl.calls("ncclCommInitAll"), calls.min(1));
-    drop((buffers, from, to, group));
-    rig.close();
+    rig.close((buffers, from, to, group));
 }
 
 /// All members get the same bits of a sum of floats, in an order of the library's own.
@@ -134,37 +132,7 @@ fn members_get_the_same_bits() {
     // From the last to the first, here.
     assert_eq!(by_library[0], 1.0 - 1e8 + 1e8);
     assert_eq!(rig.nccl.calls("ncclAllReduce"), 3);
-    rig.close();
-}
-
-/// I1, I2: a collective is ordered with the tasks of other streams by its data, on each device.
-#[rstest]
-fn collectives_are_ordered_by_their_data_i1_i2(#[values(1, 2, 3, 4)] seed: u64) {
-    let rig = Rig::new(seed, 3);
-    let (all, two) = (rig.fleet.group(), rig.fleet.group_of(&[2, 0]).unwrap());
-    let buffers = zeros::<u32>(&all, 2000);
-    let streams: Vec<_> = (0..3)
-        .map(|member| all.stream(member).client().new_stream())
-        .collect();
-    let mut expected = [0_u32; 3];
-    for round in 1..6_u32 {
-        let member = round as usize % 3;
-        streams[member].fill(&buffers[member], round).unwrap();
-        expected[member] = round;
-        all.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
-        expected = [expected.iter().sum(); 3];
-        two.all_reduce(Reduction::Max, &[&buffers[2], &buffers[0]])
-            .unwrap();
-        rig.fleet.copy(&buffers[1], &buffers[0]).unwrap();
-        streams[1].fill(&buffers[1], round + 7).unwrap();
-        expected[1] = round + 7;
-        two.broadcast(1, &[&buffers[2], &buffers[0]]).unwrap();
-        expected[2] = expected[0];
-    }
-    let expected: Vec<_> = expected.iter().map(|value| vec![*value; 2000]).collect();
-    assert_eq!(read(&all, &buffers), expected);
-    drop((buffers, streams, all, two));
-    rig.close();
+    rig.close(());
 }
 
 /// Threads call collectives of overlapping groups at the same time. On each GPU they run one after the other, in the same
@@ -189,7 +157,7 @@ fn overlapping_groups_of_threads_do_not_deadlock(#[values(1, 2, 3, 4, 5, 6)] see
     });
     assert_eq!(rig.nccl.calls("ncclCommInitAll"), GROUPS.len() as u64);
     assert_eq!(rig.nccl.calls("ncclAllReduce"), (3 + 2 + 2 + 3) * 10);
-    rig.close();
+    rig.close(());
 }
 
 /// Two devices on one GPU do without NCCL.
@@ -209,7 +177,7 @@ fn members_that_nccl_cannot_serve_do_without_it() {
         );
         assert_eq!(rig.nccl.calls("ncclAllReduce"), before + by_nccl);
     }
-    rig.close();
+    rig.close(());
 }
 
 /// A device in a context that the application created does without NCCL, which uses the primary one.
@@ -266,6 +234,5 @@ fn without_the_library_reductions_go_through_the_host() {
     read(&group, &buffers);
     assert_eq!(rig.gpu.calls("cuMemcpyPeerAsync"), 1);
     assert_eq!(rig.nccl.calls("ncclAllReduce"), 0);
-    drop((buffers, group));
-    rig.close();
+    rig.close((buffers, group));
 }

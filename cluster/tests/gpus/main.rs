@@ -9,15 +9,7 @@ mod failures;
 #[path = "../collectives/members.rs"]
 mod members;
 mod network;
-#[allow(
-    dead_code,
-    reason = "the ranks of these tests are devices of one process"
-)]
-#[path = "../collectives/networks.rs"]
-mod networks;
 mod programs;
-#[path = "../collectives/random.rs"]
-mod random;
 
 use fake_cuda::Session;
 use fake_nccl::Nccl;
@@ -77,9 +69,17 @@ impl Rig {
         self
     }
 
-    /// Closes the devices, and asserts that the fakes have nothing to report. The caller has dropped its handles.
-    fn close(self) {
+    /// Returns a group of all devices, and a buffer of this many ones on each.
+    fn ones(&self, len: usize) -> (Group, Vec<Handle<u32>>) {
+        let group = self.fleet.group();
+        let buffers = create(&group, &vec![vec![1; len]; group.len()]);
+        (group, buffers)
+    }
+
+    /// Drops what the caller has of the devices, closes them, and asserts that the fakes have nothing to report.
+    fn close(self, handles: impl Sized) {
         let Self { fleet, nccl, gpu } = self;
+        drop(handles);
         drop(fleet);
         nccl.assert_clean();
         gpu.assert_clean();

@@ -4,10 +4,10 @@ use std::sync::mpsc::Receiver;
 
 use millstream::Reason;
 use millstream_cluster::{Announcement, EnteredContext, Group, Reduction, StagedCopy, Staging};
+use millstream_cluster_programs::networks::{Begun, Handover};
 use rstest::rstest;
 
 use crate::Rig;
-use crate::networks::{Begun, Handover};
 
 /// Returns a group that hands its parts to the test.
 fn handover(
@@ -78,8 +78,7 @@ fn pieces_of_a_part_are_copied_i2(#[values(1, 2, 3)] seed: u64) {
     assert_eq!(values[..1024], [3; 1024]);
     assert_eq!(values[1024..2500], [2; 1476]);
     assert_eq!(values[2500..], [4; 500]);
-    drop((staging, buffer, group));
-    rig.close();
+    rig.close((staging, buffer, group));
 }
 
 /// A part with memory of the host: of a CPU, of a group of two devices, or because the network did not ask.
@@ -113,7 +112,7 @@ fn other_parts_have_memory_of_the_host() {
         drop(part);
         drop((buffers, group));
     }
-    rig.close();
+    rig.close(());
 }
 
 /// I7: what the driver refuses is an error of the call, and no copy is left.
@@ -148,8 +147,7 @@ fn a_refusal_of_the_driver_is_returned_i7(#[case] call: &str, #[case] copies: bo
     }
     part.complete();
     assert_eq!(group.stream(0).read(&buffer).wait().unwrap(), [6; 1024]);
-    drop((buffer, group));
-    rig.close();
+    rig.close((buffer, group));
 }
 
 /// I5: a copy ends if its GPU is lost.

@@ -2,40 +2,37 @@
 
 use millstream::{Device, DeviceOptions};
 use millstream_cluster::{Fleet, Reduction};
+use millstream_cluster_programs::calls::{Program, World};
 use proptest::prelude::*;
 use rstest::rstest;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::random::{Setting, programs};
 use crate::{Rig, create, interleave, open, options, read, refs, session};
 
-/// The last device is a second one on the last GPU, so that groups with it are not served by NCCL.
+/// The last device is a second one on the last GPU, so that groups with both are not served by NCCL.
 const ORDINALS: [usize; 4] = [0, 1, 2, 2];
-const GROUPS: [&[usize]; 5] = [&[0, 1, 2], &[2, 0], &[1, 2], &[3, 1, 2], &[2, 1, 0]];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     /// I1, I2: by the values, and by the checkers of the fakes.
     #[test]
     fn programs_take_effect_in_the_order_of_the_calls(
-        program in programs(ORDINALS.len(), GROUPS.len()),
-        seed: u32,
+        devices in 2..=ORDINALS.len(),
+        len in prop_oneof![Just(1_usize), Just(600)],
+        steps in 1..40_usize,
+        seed: u64,
         peers: bool,
     ) {
-        let gpu = session(u64::from(seed), 3);
+        let gpu = session(seed >> 8, 3);
         gpu.set_peers(peers);
-        let rig = Rig::of(Fleet::new(ORDINALS.map(open)).unwrap(), gpu);
-        let setting = Setting {
-            fleet: &rig.fleet,
-            groups: &GROUPS,
-            len: 600,
-            submit: &|_, stream, values, n| stream.fill(values, n).unwrap(),
-            compute: |_, n| n,
-        };
-        setting.check(&program)?;
-        rig.close();
+        let rig = Rig::of(Fleet::new(ORDINALS.into_iter().take(devices).map(open)).unwrap(), gpu);
+        let program = Program::draw(seed, (devices, 1), len, steps);
+        let world = World { fills: true, ..World::of_fleet(&rig.fleet, &program) };
+        program.check(&world, || {});
+        drop(world);
+        rig.close(());
     }
 }
 
@@ -51,7 +48,7 @@ fn threads_that_interleave_collectives_do_not_deadlock(#[values(1, 2, 3)] seed: 
     };
     let rig = Rig::of(Fleet::new((0..3).map(open)).unwrap(), gpu);
     interleave(&rig.fleet, CALLS);
-    rig.close();
+    rig.close(());
 }
 
 /// A driven device takes part while its owner pumps it.
@@ -83,6 +80,5 @@ fn a_driven_device_takes_part() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(rig.nccl.calls("ncclAllReduce"), 10);
-    drop((group, driver));
-    rig.close();
+    rig.close((group, driver));
 }

@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use millstream_cluster_programs::{digits, reaction};
+use millstream_cluster_programs::{digits, networks, reaction};
 
 mod devices;
 mod digits_tests;
 #[allow(dead_code, reason = "the tests use its reference alone")]
 #[path = "../../../examples/reaction/model.rs"]
 mod model;
-#[path = "../collectives/networks.rs"]
-mod networks;
 mod reaction_tests;

@@ -74,42 +74,6 @@ fn strips_may_have_one_or_two_rows(
     findings.iter().for_each(Findings::assert_clean);
 }
 
-/// The same program, with one device for each rank of a network: rank 0 has the bits of plain loops, and the others
-/// have none.
-#[rstest]
-fn ranks_of_a_network_compute_the_same_bits(
-    #[values(Kind::Cpu, Kind::Sim)] kind: Kind,
-    #[values(1, 2, 3)] ranks: usize,
-) {
-    let domain = Domain {
-        rows: SIZE,
-        columns: SIZE,
-    };
-    let (devices, findings) = open(kind, ranks);
-    let ranks = LocalNetwork::ranks(ranks).into_iter().zip(devices);
-    let pictures: Vec<_> = std::thread::scope(|scope| {
-        let ranks = ranks.map(|(network, device)| {
-            scope.spawn(move || {
-                let fleet = Fleet::new([device]).unwrap();
-                let group = fleet.group_over(network, 0).unwrap();
-                let mut reaction = Reaction::new(&group, domain).unwrap();
-                reaction.submit(Tasks::Step, STEPS).unwrap();
-                let picture = reaction.gather().unwrap();
-                (picture, fleet)
-            })
-        });
-        let ranks: Vec<_> = ranks.collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
-    });
-    let pictures: Vec<_> = pictures.into_iter().map(|(picture, _)| picture).collect();
-    let [Some(found), others @ ..] = &pictures[..] else {
-        panic!("rank 0 has no picture");
-    };
-    assert_same_bits(found, &expected(SIZE, STEPS));
-    assert!(others.iter().all(Option::is_none));
-    findings.iter().for_each(Findings::assert_clean);
-}
-
 /// The interior of a rank is computed before its neighbour has sent anything, and its edge rows are not.
 #[rstest]
 fn the_interior_needs_no_halo(#[values(Kind::Cpu, Kind::Sim)] kind: Kind) {

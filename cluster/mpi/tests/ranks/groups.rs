@@ -1,77 +1,13 @@
-//! Groups of some ranks: a grid with its rows and columns, lists that differ, and lists that are
-//! refused; groups that are made beside calls and questions (I1, I12).
+//! Groups of some ranks: lists that differ, and lists that are refused; groups that are made beside calls and questions (I1,
+//! I12).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream::{Cpu, Device};
-use millstream_cluster::{Fleet, Group, Reduction};
+use millstream_cluster::{Fleet, Reduction};
 use millstream_mpi::{MpiError, World};
 
 use crate::Rank;
-
-const COLUMNS: usize = 3;
-
-/// Six ranks as two rows of three: each is in the group of its row, and in that of its column.
-pub(crate) fn rows_and_columns(world: World) {
-    let rank = Rank::new(world);
-    let (row, column) = (rank.rank / COLUMNS, rank.rank % COLUMNS);
-    // The order of a list is that of the group, here from the right.
-    let row_ranks: Vec<usize> = (0..COLUMNS)
-        .rev()
-        .map(|column| row * COLUMNS + column)
-        .collect();
-    let column_ranks = [column, column + COLUMNS];
-    let form = |ranks: &[usize]| rank.world.group_of_ranks(ranks, &rank.fleet, &[0]).unwrap();
-    // All make that of their row first.
-    let (across, down) = (form(&row_ranks), form(&column_ranks));
-    assert_eq!((across.len(), down.len()), (3, 2));
-    assert_eq!(across.local_ranks(), 2 - column..3 - column);
-
-    // One buffer in calls of three groups, which overlap.
-    let sum = rank.create(&[rank.rank as u32]);
-    across.all_reduce(Reduction::Sum, &[&sum]).unwrap();
-    down.all_reduce(Reduction::Sum, &[&sum]).unwrap();
-    rank.group.all_reduce(Reduction::Max, &[&sum]).unwrap();
-    assert_eq!(rank.read(&sum), [15]);
-
-    gathers_in_the_order_of_the_list(&rank, &across);
-    sends_by_the_ranks_of_the_group(&rank, &across);
-
-    // One rank alone, with no other to meet.
-    let alone = form(&[rank.rank]);
-    let own = rank.create(&[7_u32]);
-    alone.all_reduce(Reduction::Sum, &[&own]).unwrap();
-    assert_eq!(rank.read(&own), [7]);
-}
-
-fn gathers_in_the_order_of_the_list(rank: &Rank, across: &Group) {
-    let own = rank.create(&vec![rank.rank as u32; 1_000]);
-    let all = rank.create(&vec![0_u32; 3_000]);
-    across.all_gather(&[&own], &[&all]).unwrap();
-    let all = rank.read(&all);
-    let last = rank.rank / COLUMNS * COLUMNS + 2;
-    let expected = [last, last - 1, last - 2].map(|rank| rank as u32);
-    assert_eq!([all[0], all[1_000], all[2_000]], expected);
-}
-
-/// The right column has rank 0 in the groups of the rows.
-fn sends_by_the_ranks_of_the_group(rank: &Rank, across: &Group) {
-    let data = rank.create(&[rank.rank as u32]);
-    match rank.rank % COLUMNS {
-        2 => {
-            across.send(2, &data).unwrap();
-            across.receive(1, &data).unwrap();
-            assert_eq!(rank.read(&data), [rank.rank as u32 - 1]);
-        }
-        1 => across.send(0, &data).unwrap(),
-        _ => {
-            across.receive(0, &data).unwrap();
-            assert_eq!(rank.read(&data), [rank.rank as u32 + 2]);
-        }
-    }
-    // A send ends before its rank does.
-    rank.fleet.devices()[0].new_client().sync().wait().unwrap();
-}
 
 /// The ranks that meet learn that their lists differ, and what is wrong with a list is said before any rank waits.
 pub(crate) fn lists(world: World) {

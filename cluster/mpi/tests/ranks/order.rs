@@ -2,40 +2,11 @@
 
 use std::sync::mpsc;
 
-use millstream::{CancelToken, Cpu, CubeCount, Kernel, Reason, error::Remote, update};
+use millstream::{CancelToken, CubeCount, Kernel, Reason, error::Remote, update};
 use millstream_cluster::Reduction;
 use millstream_mpi::World;
 
 use crate::Rank;
-
-/// Halos in a ring: all ranks send first. Each step adds one to what was received.
-pub(crate) fn halos(world: World) {
-    let rank = Rank::new(world);
-    let (left, right) = (
-        (rank.rank + rank.size - 1) % rank.size,
-        (rank.rank + 1) % rank.size,
-    );
-    let own = rank.create(&vec![rank.rank as u32; 5_000]);
-    let from_left = rank.create(&vec![0_u32; 5_000]);
-    let kernel = Kernel::new("add_one")
-        .updates::<u32>("v")
-        .native(|_, args| {
-            for value in args.chunk::<u32>(0) {
-                *value += 1;
-            }
-        });
-    let client = rank.fleet.devices()[0].new_client();
-    let (kernel, stream) = (client.kernel(kernel).unwrap(), client.new_stream());
-    for _ in 0..rank.size {
-        rank.group.send(right, &own).unwrap();
-        rank.group.receive(left, &from_left).unwrap();
-        stream.copy(&from_left, &own).unwrap();
-        let count = CubeCount::single();
-        stream.launch(&kernel, count, (update(&own),)).unwrap();
-    }
-    // The values came around.
-    assert_eq!(rank.read(&own), vec![(rank.rank + rank.size) as u32; 5_000]);
-}
 
 /// Two threads with a group each call collectives, in different orders on each rank.
 pub(crate) fn threads_that_interleave_collectives(world: World) {
@@ -71,20 +42,6 @@ pub(crate) fn threads_that_interleave_collectives(world: World) {
             });
         }
     });
-}
-
-pub(crate) fn a_thousand_in_flight(world: World) {
-    let rank = Rank::new(world);
-    let buffer = rank.create(&[1_u64; 16]);
-    let client = rank.fleet.devices()[0].new_client();
-    let guard = client.new_stream().get_resource::<Cpu>((update(&buffer),));
-    let guard = guard.wait().unwrap();
-    for _ in 0..1_000 {
-        rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
-    }
-    drop(guard);
-    let expected = (0..1_000).fold(1_u64, |value, _| value.wrapping_mul(2));
-    assert_eq!(rank.read(&buffer), [expected; 16]);
 }
 
 /// A failure on rank 1 poisons the outputs of all ranks, with its text; an overwrite heals, and the next call works.

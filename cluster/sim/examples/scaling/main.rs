@@ -13,13 +13,10 @@ mod plot;
 mod runs;
 
 use millstream_cluster_programs::{digits, reaction};
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
 use millstream_harness::Table;
 use serde_json::json;
 
@@ -88,13 +85,11 @@ fn run(options: &Options) -> Result<(), Failure> {
         let scalings = options.scaling.iter();
         scalings.map(move |scaling| (*program, *scaling))
     });
-    let pairs: Vec<_> = pairs.collect();
-    let bar = options.bar(pairs.len())?;
     let mut all = Vec::new();
     for (program, scaling) in pairs {
         let mut points: Vec<Point> = Vec::new();
         for ranks in &options.ranks {
-            bar.set_message(format!("{program} with {ranks} ranks"));
+            eprintln!("{program}, {scaling} scaling, {ranks} ranks");
             let work = options.work(program, scaling, *ranks)?;
             let steps = options.steps as usize;
             points.push(Point::measure(
@@ -103,7 +98,6 @@ fn run(options: &Options) -> Result<(), Failure> {
                 steps,
                 &options.figures,
             )?);
-            bar.inc(1);
         }
         all.push(Series {
             program,
@@ -111,7 +105,6 @@ fn run(options: &Options) -> Result<(), Failure> {
             points,
         });
     }
-    bar.finish_and_clear();
     if let Some(file) = &options.plot {
         if let Some(folder) = file.parent() {
             std::fs::create_dir_all(folder)?;
@@ -154,18 +147,6 @@ impl Options {
             },
             Program::Digits => runs::Work::Digits { batch: parts },
         })
-    }
-
-    /// Returns a progress bar, which is shown on a terminal.
-    fn bar(&self, series: usize) -> Result<ProgressBar, Failure> {
-        let bar = match self.json || !std::io::stderr().is_terminal() {
-            true => ProgressBar::hidden(),
-            false => ProgressBar::new((series * self.ranks.len()) as u64),
-        };
-        let template = "{wide_bar:.cyan/240} {pos}/{len} {msg}";
-        bar.set_style(ProgressStyle::with_template(template)?);
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Ok(bar)
     }
 }
 

@@ -4,7 +4,7 @@ use millstream::{CancelToken, CubeCount, Error, Handle, Kernel, Reason, error::R
 use millstream_cluster::{Group, Reduction};
 use rstest::rstest;
 
-use crate::{Rig, round_machine};
+use crate::{Rig, reduce, round_machine};
 
 const RANKS: usize = 4;
 
@@ -59,74 +59,67 @@ fn reasons(rig: &mut Rig, groups: &[Group], buffers: &[Handle<u8>]) -> Vec<Optio
     reads.into_iter().map(|read| reason(read.wait())).collect()
 }
 
-/// I7: a poisoned input poisons the outputs of all others, and the next call works.
+/// Why the part of rank 1 cannot run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    Poisoned,
+    Cancelled,
+}
+
+/// I6, I7: a part that cannot run poisons the outputs of all others, and the next call works.
 #[rstest]
-fn poison_reaches_every_rank(
+fn a_failed_part_reaches_every_rank_i6_i7(
     #[values(Call::AllReduce, Call::Broadcast, Call::Short, Call::Long)] call: Call,
+    #[values(Why::Poisoned, Why::Cancelled)] why: Why,
 ) {
     let mut rig = Rig::new(RANKS, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; call.len()]; RANKS]);
-    let kernel = Kernel::new("boom")
-        .updates::<u8>("v")
-        .native(|_, _| panic!("boom"));
-    let stream = groups[1].stream(0);
-    let kernel = stream.client().kernel(kernel).unwrap();
-    stream
-        .launch(&kernel, CubeCount::single(), (update(&buffers[1]),))
-        .unwrap();
-    for (group, buffer) in groups.iter().zip(&buffers) {
-        call.make(group, buffer);
+    let (groups, buffers) = rig.ranks(call.len());
+    let token = CancelToken::new();
+    match why {
+        Why::Cancelled => drop(token.cancel()),
+        Why::Poisoned => {
+            let boom = Kernel::new("boom").updates::<u8>("v");
+            let boom = boom.native(|_, _| panic!("boom"));
+            let stream = groups[1].stream(0);
+            let kernel = stream.client().kernel(boom).unwrap();
+            let launched = stream.launch(&kernel, CubeCount::single(), (update(&buffers[1]),));
+            launched.unwrap();
+        }
+    }
+    for (rank, (group, buffer)) in groups.iter().zip(&buffers).enumerate() {
+        match (rank, why) {
+            (1, Why::Cancelled) => call.make(&group.with_cancel(&token), buffer),
+            _ => call.make(group, buffer),
+        }
     }
     let found = reasons(&mut rig, &groups, &buffers);
     for (rank, reason) in found.iter().enumerate() {
-        let expected = rank == 1 || call.poisoned().contains(&rank);
-        let is_panic = matches!(reason, Some(Reason::Panicked(text)) if text == "boom");
-        assert_eq!(is_panic, expected, "rank {rank}: {reason:?}");
+        // A source keeps what it has not written.
+        let is_own = rank == 1 && (why == Why::Poisoned || matches!(call, Call::AllReduce));
+        let expected = match (is_own || call.poisoned().contains(&rank), why) {
+            (false, _) => None,
+            (true, Why::Poisoned) => Some(Reason::Panicked("boom".to_owned())),
+            (true, Why::Cancelled) => Some(Reason::Cancelled),
+        };
+        assert_eq!(*reason, expected, "rank {rank}");
     }
     for (group, buffer) in groups.iter().zip(&buffers) {
         group.stream(0).fill(buffer, 7).unwrap();
         call.make(group, buffer);
     }
-    assert!(
-        reasons(&mut rig, &groups, &buffers)
-            .iter()
-            .all(Option::is_none)
-    );
-}
-
-/// I6: a call that is withdrawn on one rank fails on all.
-#[test]
-fn a_cancelled_call_fails_on_every_rank() {
-    let mut rig = Rig::new(RANKS, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; RANKS]);
-    let token = CancelToken::new();
-    for (rank, (group, buffer)) in groups.iter().zip(&buffers).enumerate() {
-        match rank {
-            2 => group.with_cancel(&token).broadcast(0, &[buffer]).unwrap(),
-            _ => group.broadcast(0, &[buffer]).unwrap(),
-        }
-    }
-    token.cancel();
     let found = reasons(&mut rig, &groups, &buffers);
-    // The root has read its buffer, and keeps it.
-    assert_eq!(found[0], None);
-    assert!(found[1..].iter().all(|it| *it == Some(Reason::Cancelled)));
+    assert!(found.iter().all(Option::is_none), "{found:?}");
 }
 
 /// Ranks that call different collectives all learn what two of them called, and where.
 #[test]
 fn different_calls_fail_on_every_rank() {
     let mut rig = Rig::new(3, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 3]);
-    for (rank, (group, buffer)) in groups.iter().zip(&buffers).enumerate() {
-        match rank {
-            2 => group.all_reduce(Reduction::Max, &[buffer]).unwrap(),
-            _ => group.all_reduce(Reduction::Sum, &[buffer]).unwrap(),
-        }
-    }
+    let (groups, buffers) = rig.ranks(4);
+    reduce(&groups[..2], &buffers);
+    groups[2]
+        .all_reduce(Reduction::Max, &[&buffers[2]])
+        .unwrap();
     for reason in reasons(&mut rig, &groups, &buffers) {
         let Some(Reason::Remote(Remote::Mismatch { message })) = reason else {
             panic!("{reason:?}");
@@ -166,8 +159,7 @@ fn the_others_survive_the_end_of_a_rank(
     #[values(0, 1_100, 1_250)] ends_after_ns: u64,
 ) {
     let mut rig = Rig::free(RANKS, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; call.len()]; RANKS]);
+    let (groups, buffers) = rig.ranks(call.len());
     let start_ns = rig.cluster.settle().unwrap();
     for (group, buffer) in groups.iter().zip(&buffers) {
         call.make(group, buffer);
@@ -214,33 +206,32 @@ fn the_others_survive_the_end_of_a_rank(
     ));
     let survivors = rig.cluster.group_of(&[0, 2, 3]).unwrap();
     let fresh = rig.create(&survivors, &[vec![1_u8], vec![2], vec![4]]);
-    for (group, value) in survivors.iter().zip(&fresh) {
-        group.all_reduce(Reduction::Sum, &[value]).unwrap();
-    }
+    reduce(&survivors, &fresh);
     assert_eq!(rig.read(&survivors, &fresh), vec![vec![7]; 3]);
 }
 
-/// I10: a cluster that is dropped ends its calls in flight: the ranks' devices close.
-#[test]
-fn a_dropped_cluster_ends_its_calls() {
+/// I10: a cluster that is dropped ends its calls in flight: the ranks' devices close, also without their groups.
+#[rstest]
+fn a_dropped_cluster_ends_its_calls(#[values(false, true)] groups_first: bool) {
     let mut rig = Rig::new(3, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 3]);
-    for (group, buffer) in groups[..2].iter().zip(&buffers) {
-        group.all_reduce(Reduction::Sum, &[buffer]).unwrap();
-    }
+    let (groups, buffers) = rig.ranks(4);
+    reduce(&groups[..2], &buffers);
     groups[2].receive(0, &buffers[2]).unwrap();
-    let reads: Vec<_> = groups
-        .iter()
-        .zip(&buffers)
+    let pairs = groups.iter().zip(&buffers);
+    let reads: Vec<_> = pairs
         .map(|(group, buffer)| group.stream(0).read(buffer))
         .collect();
+    let groups = match groups_first {
+        true => Vec::new(),
+        false => groups,
+    };
+    rig.cluster.settle().unwrap_err();
     rig.left = 2;
     drop(rig);
     for read in reads {
         read.wait().unwrap_err();
     }
-    groups[0]
-        .all_reduce(Reduction::Sum, &[&buffers[0]])
-        .unwrap_err();
+    for (group, buffer) in groups.iter().zip(&buffers) {
+        group.all_reduce(Reduction::Sum, &[buffer]).unwrap_err();
+    }
 }

@@ -9,26 +9,7 @@ use millstream_cluster_sim::{Link, Machine, SimCluster};
 use rstest::rstest;
 
 use crate::order::{kernels, launch};
-use crate::{Rig, round_machine};
-
-/// Groups are dropped before the cluster, with a call in flight.
-#[test]
-fn a_cluster_closes_if_its_groups_are_gone() {
-    let mut rig = Rig::new(2, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
-    groups[1].receive(0, &buffers[1]).unwrap();
-    groups[0]
-        .all_reduce(Reduction::Sum, &[&buffers[0]])
-        .unwrap();
-    let read = groups[1].stream(0).read(&buffers[1]);
-    drop(groups);
-    rig.cluster.settle().unwrap_err();
-    rig.left = 2;
-    drop(buffers);
-    drop(rig);
-    read.wait().unwrap_err();
-}
+use crate::{Rig, reduce, round_machine};
 
 /// Figures of any size are no error.
 #[rstest]
@@ -45,11 +26,8 @@ fn figures_of_any_size_are_no_error(#[case] change: fn(&mut Machine)) {
     let mut machine = round_machine();
     change(&mut machine);
     let mut rig = Rig::free(3, &machine);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4_000]; 3]);
-    for (rank, group) in groups.iter().enumerate() {
-        group.all_reduce(Reduction::Sum, &[&buffers[rank]]).unwrap();
-    }
+    let (groups, buffers) = rig.ranks(4_000);
+    reduce(&groups, &buffers);
     groups[0].send(1, &buffers[0]).unwrap();
     groups[1].receive(0, &buffers[1]).unwrap();
     rig.cluster.settle().unwrap();
@@ -59,12 +37,9 @@ fn figures_of_any_size_are_no_error(#[case] change: fn(&mut Machine)) {
 #[test]
 fn an_end_at_a_later_time_does_not_make_settle_skip_to_it() {
     let mut rig = Rig::free(2, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
+    let (groups, buffers) = rig.ranks(4);
     rig.cluster.end_rank(1, 1_000_000);
-    for (rank, group) in groups.iter().enumerate() {
-        group.all_reduce(Reduction::Sum, &[&buffers[rank]]).unwrap();
-    }
+    reduce(&groups, &buffers);
     let now_ns = rig.cluster.settle().unwrap();
     assert!(now_ns < 1_000_000, "{now_ns}");
 }
@@ -89,8 +64,7 @@ fn a_group_with_a_rank_that_has_ended_fails() {
 fn stalls_are_reported_in_one_order() {
     let run = || {
         let mut rig = Rig::free(16, &round_machine());
-        let groups = rig.cluster.group().unwrap();
-        let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 16]);
+        let (groups, buffers) = rig.ranks(4);
         for rank in 1..16 {
             groups[rank].receive(0, &buffers[rank]).unwrap();
         }
@@ -108,8 +82,7 @@ fn a_lost_device_fails_its_calls() {
         _ => kernels(rank),
     };
     let mut rig = Rig::with(2, &round_machine(), sim);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
+    let (groups, buffers) = rig.ranks(4);
     for (rank, group) in groups.iter().enumerate() {
         launch(group.stream(0), &buffers[rank]);
         launch(group.stream(0), &buffers[rank]);
@@ -125,13 +98,8 @@ fn a_lost_device_fails_its_calls() {
 #[test]
 fn thousands_of_calls_in_flight() {
     let mut rig = Rig::free(3, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 3]);
-    for (rank, group) in groups.iter().enumerate() {
-        for _ in 0..3_000 {
-            group.all_reduce(Reduction::Max, &[&buffers[rank]]).unwrap();
-        }
-    }
+    let (groups, buffers) = rig.ranks(4);
+    (0..3_000).for_each(|_| reduce(&groups, &buffers));
     rig.cluster.settle().unwrap();
 }
 
@@ -141,13 +109,9 @@ fn reports_number_the_ranks_alike() {
     let mut rig = Rig::free(4, &round_machine());
     let groups = rig.cluster.group_of(&[3, 2]).unwrap();
     let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
-    groups[0]
-        .all_reduce(Reduction::Max, &[&buffers[0]])
-        .unwrap();
+    reduce(&groups[..1], &buffers);
     let stalled = rig.cluster.settle().unwrap_err().to_string();
-    groups[1]
-        .all_reduce(Reduction::Sum, &[&buffers[1]])
-        .unwrap();
+    groups[1].broadcast(0, &[&buffers[1]]).unwrap();
     let read = groups[0].stream(0).read(&buffers[0]);
     rig.cluster.settle().unwrap();
     let mismatch = read.wait().unwrap_err().to_string();
@@ -167,8 +131,7 @@ fn a_rank_that_has_ended_does_not_answer() {
         ..round_machine()
     };
     let mut rig = Rig::with(2, &machine, kernels);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4_000]; 2]);
+    let (groups, buffers) = rig.ranks(4_000);
     rig.cluster.settle().unwrap();
     // The receiver is ready at 0 and ends at 10; the sender is ready after its kernel.
     launch(groups[0].stream(0), &buffers[0]);
@@ -202,8 +165,7 @@ fn ranks_may_end_twice() {
 #[test]
 fn a_rank_may_end_at_the_end_of_time() {
     let mut rig = Rig::free(2, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
+    let (_groups, buffers) = rig.ranks(4);
     rig.cluster.end_rank(1, u64::MAX);
     rig.cluster.settle().unwrap();
     let lone = rig.cluster.group_of(&[0]).unwrap();

@@ -16,7 +16,7 @@ mod values;
 
 use millstream::sim::{CostModel, Findings, Sim};
 use millstream::{DeviceOptions, Element, Handle};
-use millstream_cluster::Group;
+use millstream_cluster::{Group, Reducible, Reduction};
 use millstream_cluster_sim::{Link, Machine, SimCluster};
 
 /// A cluster, and what its simulators have found.
@@ -62,6 +62,13 @@ impl Rig {
             .collect()
     }
 
+    /// Returns a group of all ranks, and a buffer of this many ones on each.
+    fn ranks(&self, len: usize) -> (Vec<Group>, Vec<Handle<u8>>) {
+        let groups = self.cluster.group().unwrap();
+        let buffers = self.create(&groups, &vec![vec![1_u8; len]; groups.len()]);
+        (groups, buffers)
+    }
+
     /// Settles, and reads the buffers.
     fn read<T: Element>(&mut self, groups: &[Group], buffers: &[Handle<T>]) -> Vec<Vec<T>> {
         let pairs = groups.iter().zip(buffers);
@@ -79,6 +86,13 @@ impl Drop for Rig {
             assert_eq!(self.left, self.cluster.calls_in_flight(), "calls are left");
             self.findings.iter().for_each(Findings::assert_clean);
         }
+    }
+}
+
+/// Sums the buffers of all ranks.
+fn reduce<T: Reducible>(groups: &[Group], buffers: &[Handle<T>]) {
+    for (group, buffer) in groups.iter().zip(buffers) {
+        group.all_reduce(Reduction::Sum, &[buffer]).unwrap();
     }
 }
 

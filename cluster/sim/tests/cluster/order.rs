@@ -9,20 +9,34 @@ use crate::{Rig, free_cost, round_machine};
 
 /// The time of a launch of [`kernels`].
 pub(crate) const KERNEL_NS: u64 = 50_000;
+/// The time of a launch of the kernel `long`.
+const LONG_NS: u64 = 1_000_000_000;
 
-/// Devices whose launches take [`KERNEL_NS`] and whose other tasks take no time.
+/// Devices whose launches take [`KERNEL_NS`], or [`LONG_NS`], and whose other tasks take no time.
 pub(crate) fn kernels(rank: usize) -> Sim {
     let mut cost = free_cost();
     cost.launch_ns = KERNEL_NS;
+    let long = KernelCost {
+        launch_ns: LONG_NS,
+        cube_ns: 0,
+    };
+    cost.kernels.insert("long".to_owned(), long);
     Sim::seed(rank as u64).cost(cost)
 }
 
 pub(crate) fn launch(stream: &Stream, value: &Handle<u8>) {
-    let kernel = Kernel::new("nothing").updates::<u8>("v").native(|_, _| {});
+    launch_named("nothing", stream, value);
+}
+
+fn launch_long(stream: &Stream, value: &Handle<u8>) {
+    launch_named("long", stream, value);
+}
+
+fn launch_named(name: &str, stream: &Stream, value: &Handle<u8>) {
+    let kernel = Kernel::new(name).updates::<u8>("v").native(|_, _| {});
     let kernel = stream.client().kernel(kernel).unwrap();
-    stream
-        .launch(&kernel, CubeCount::single(), (update(value),))
-        .unwrap();
+    let launched = stream.launch(&kernel, CubeCount::single(), (update(value),));
+    launched.unwrap();
 }
 
 /// A kernel and then a short transfer of what it wrote.
@@ -38,9 +52,8 @@ const BOTH_NS: u64 = KERNEL_NS + 1_000 + 10 + 200 + 500 + 10 + 1_000;
 /// A device goes on at the time at which its message is there.
 #[test]
 fn a_kernel_begins_once_the_message_that_it_needs_is_there() {
-    let mut rig = Rig::with(2, &round_machine(), with_long);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
+    let mut rig = Rig::with(2, &round_machine(), kernels);
+    let (groups, buffers) = rig.ranks(500);
     kernel_then_transfer(&groups, &buffers);
     launch_long(groups[1].stream(0), &buffers[1]);
     assert_eq!(rig.cluster.settle().unwrap(), BOTH_NS + LONG_NS);
@@ -50,8 +63,7 @@ fn a_kernel_begins_once_the_message_that_it_needs_is_there() {
 #[test]
 fn a_host_that_waits_for_its_device_sends_after_it() {
     let mut rig = Rig::with(2, &round_machine(), kernels);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
+    let (groups, buffers) = rig.ranks(500);
     kernel_then_transfer(&groups, &buffers);
     groups[0].stream(0).read(&buffers[0]).wait().unwrap();
     assert_eq!(rig.cluster.now_ns(), 0, "the other ranks have not run");
@@ -62,8 +74,7 @@ fn a_host_that_waits_for_its_device_sends_after_it() {
 #[test]
 fn time_does_not_go_back() {
     let mut rig = Rig::with(2, &round_machine(), kernels);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
+    let (groups, buffers) = rig.ranks(500);
     let other = groups[0].stream(0).create(&[1_u8; 4]).unwrap();
     groups[0].send(1, &buffers[0]).unwrap();
     groups[1].receive(0, &buffers[1]).unwrap();
@@ -74,36 +85,12 @@ fn time_does_not_go_back() {
     assert!(now_ns >= KERNEL_NS, "{now_ns} ns");
 }
 
-/// The cost of a launch of `long`.
-const LONG_NS: u64 = 1_000_000_000;
-
-/// As [`kernels`], with a kernel that takes long.
-fn with_long(rank: usize) -> Sim {
-    let mut cost = free_cost();
-    cost.launch_ns = KERNEL_NS;
-    let long = KernelCost {
-        launch_ns: LONG_NS,
-        cube_ns: 0,
-    };
-    cost.kernels.insert("long".to_owned(), long);
-    Sim::seed(rank as u64).cost(cost)
-}
-
-fn launch_long(stream: &Stream, value: &Handle<u8>) {
-    let kernel = Kernel::new("long").updates::<u8>("v").native(|_, _| {});
-    let kernel = stream.client().kernel(kernel).unwrap();
-    stream
-        .launch(&kernel, CubeCount::single(), (update(value),))
-        .unwrap();
-}
-
 /// What is submitted before a `settle` is there at the time of the one before, however much it is: 3,000 launches of rank 0
 /// do not delay the launch of rank 1.
 #[test]
 fn many_submissions_of_a_rank_do_not_delay_another() {
-    let mut rig = Rig::with(2, &round_machine(), with_long);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
+    let mut rig = Rig::with(2, &round_machine(), kernels);
+    let (groups, buffers) = rig.ranks(4);
     assert_eq!(rig.cluster.settle().unwrap(), 0);
     for _ in 0..3_000 {
         launch(groups[0].stream(0), &buffers[0]);
@@ -116,9 +103,8 @@ fn many_submissions_of_a_rank_do_not_delay_another() {
 /// A message does not leave before the kernel that wrote it has ended, however much is submitted after both.
 #[test]
 fn a_message_does_not_leave_early_if_a_mailbox_is_full() {
-    let mut rig = Rig::with(2, &round_machine(), with_long);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
+    let mut rig = Rig::with(2, &round_machine(), kernels);
+    let (groups, buffers) = rig.ranks(500);
     let busy = groups[0].stream(0).create(&[1_u8; 4]).unwrap();
     assert_eq!(rig.cluster.settle().unwrap(), 0);
     kernel_then_transfer(&groups, &buffers);
@@ -143,34 +129,6 @@ fn clones_of_one_simulator_are_ranks_of_their_own() {
     assert_eq!(cluster.settle().unwrap(), BOTH_NS);
 }
 
-/// A message that must wait for its first link does not hold the last one meanwhile.
-#[test]
-fn a_link_is_free_until_a_message_comes() {
-    let machine = Machine {
-        eager_bytes: u64::MAX,
-        ..round_machine()
-    };
-    let mut rig = Rig::free(4, &machine);
-    let groups = rig.cluster.group().unwrap();
-    let big = groups[0].stream(0).create(&vec![1_u8; 1_000_000]).unwrap();
-    let to_big = groups[3].stream(0).create(&vec![0_u8; 1_000_000]).unwrap();
-    let small = rig.create(&groups, &vec![vec![1_u8; 100]; 4]);
-    let other = groups[2].stream(0).create(&[0_u8; 100]).unwrap();
-    rig.cluster.settle().unwrap();
-    // Rank 0 is busy for 1 ms with a message to rank 3, and its next one goes to rank 2.
-    groups[0].send(3, &big).unwrap();
-    groups[3].receive(0, &to_big).unwrap();
-    groups[0].send(2, &small[0]).unwrap();
-    groups[2].receive(0, &other).unwrap();
-    // Long before that one, rank 1 sends to rank 2, whose port is idle.
-    groups[1].send(2, &small[1]).unwrap();
-    groups[2].receive(1, &small[2]).unwrap();
-    rig.cluster.settle().unwrap();
-    let waited_ns = rig.cluster.usage().waited_ns;
-    // Only the second message of rank 0 waits, for its own port.
-    assert!(waited_ns <= 1_000_000, "{waited_ns} ns");
-}
-
 /// `message_ns` occupies the thread that sends: the last receiver waits for all messages before its own.
 #[test]
 fn the_last_receiver_waits_for_the_senders_thread() {
@@ -180,8 +138,7 @@ fn the_last_receiver_waits_for_the_senders_thread() {
         ..round_machine()
     };
     let mut rig = Rig::with(9, &machine, kernels);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 1]; 9]);
+    let (groups, buffers) = rig.ranks(1);
     let start_ns = rig.cluster.settle().unwrap();
     for to in 1..9 {
         groups[0].send(to, &buffers[0]).unwrap();
@@ -200,8 +157,7 @@ fn the_last_receiver_waits_for_the_senders_thread() {
 #[test]
 fn a_callback_may_submit_to_another_rank() {
     let mut rig = Rig::with(2, &round_machine(), kernels);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
+    let (groups, buffers) = rig.ranks(4);
     launch(groups[1].stream(0), &buffers[1]);
     let stream = groups[0].stream(0).clone();
     let buffer = buffers[0].clone();
@@ -219,8 +175,7 @@ fn a_device_that_is_reopened_goes_on_at_the_time_of_the_cluster() {
         _ => kernels(rank),
     };
     let mut rig = Rig::with(2, &round_machine(), sim);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
+    let (groups, buffers) = rig.ranks(4);
     for (group, buffer) in groups.iter().zip(&buffers) {
         (0..5).for_each(|_| launch(group.stream(0), buffer));
     }
@@ -228,8 +183,7 @@ fn a_device_that_is_reopened_goes_on_at_the_time_of_the_cluster() {
     assert_eq!(lost_ns, 5 * KERNEL_NS);
     drop((groups, buffers));
     rig.cluster.fleet(0).devices()[0].reopen().unwrap();
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
+    let (groups, buffers) = rig.ranks(500);
     kernel_then_transfer(&groups, &buffers);
     assert_eq!(rig.cluster.settle().unwrap(), lost_ns + BOTH_NS);
 }
@@ -238,9 +192,8 @@ fn a_device_that_is_reopened_goes_on_at_the_time_of_the_cluster() {
 /// another: rank 0 has its answer long before the kernel of rank 1 has ended.
 #[test]
 fn a_long_kernel_does_not_hold_back_an_answer() {
-    let mut rig = Rig::with(2, &round_machine(), with_long);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
+    let mut rig = Rig::with(2, &round_machine(), kernels);
+    let (groups, buffers) = rig.ranks(500);
     let other = groups[1].stream(0).create(&[1_u8; 4]).unwrap();
     let start_ns = rig.cluster.settle().unwrap();
     launch_long(&groups[1].stream(0).client().new_stream(), &other);

@@ -7,8 +7,7 @@ use crate::{Rig, round_machine};
 #[test]
 fn a_stall_says_who_waits_for_whom_and_can_be_mended() {
     let mut rig = Rig::new(3, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 3]);
+    let (groups, buffers) = rig.ranks(4);
     let [first, second, third] = &groups[..] else {
         panic!("three ranks");
     };
@@ -35,9 +34,8 @@ fn a_stall_says_who_waits_for_whom_and_can_be_mended() {
 #[test]
 fn a_cycle_is_a_stall() {
     let mut rig = Rig::new(2, &round_machine());
-    let groups = rig.cluster.group().unwrap();
     // Long enough that a send waits for its receive.
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4_000]; 2]);
+    let (groups, buffers) = rig.ranks(4_000);
     for (rank, group) in groups.iter().enumerate() {
         group.receive(1 - rank, &buffers[rank]).unwrap();
         group.send(1 - rank, &buffers[rank]).unwrap();
@@ -58,8 +56,7 @@ fn a_cycle_is_a_stall() {
 #[test]
 fn a_root_waits_for_the_calls_of_all() {
     let mut rig = Rig::new(2, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
+    let (groups, buffers) = rig.ranks(4);
     groups[0].broadcast(0, &[&buffers[0]]).unwrap();
     let stalled = rig.cluster.settle().unwrap_err();
     assert_eq!(stalled.waiting[0].missing, Some(1));

@@ -22,8 +22,7 @@ fn took(rig: &mut Rig, groups: &[Group], call: impl Fn(&Group)) -> u64 {
 #[case::long(5_000, 1_000 + 200 + 10 + 200 + 5_000 + 10 + 1_000)]
 fn a_transfer_takes_both_wakes_the_way_and_its_bytes(#[case] bytes: usize, #[case] ns: u64) {
     let mut rig = Rig::free(2, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; bytes]; 2]);
+    let (groups, buffers) = rig.ranks(bytes);
     let took = took(&mut rig, &groups, |group| {
         let buffer = &buffers[group.local_ranks().start];
         match group.local_ranks().start {
@@ -44,8 +43,7 @@ fn a_transfer_takes_both_wakes_the_way_and_its_bytes(#[case] bytes: usize, #[cas
 #[case::folded(3, 800, 200 + 2 * 800 + 20 + (200 + 800 + 20))]
 fn an_all_reduce_takes_its_rounds(#[case] ranks: usize, #[case] bytes: usize, #[case] ns: u64) {
     let mut rig = Rig::free(ranks, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; bytes]; ranks]);
+    let (groups, buffers) = rig.ranks(bytes);
     let took = took(&mut rig, &groups, |group| {
         let buffer = &buffers[group.local_ranks().start];
         group.all_reduce(Reduction::Sum, &[buffer]).unwrap();
@@ -65,8 +63,7 @@ fn the_others_take_their_rounds(#[case] call: Call, #[case] ns: u64) {
         ..round_machine()
     };
     let mut rig = Rig::free(4, &machine);
-    let groups = rig.cluster.group().unwrap();
-    let parts = rig.create(&groups, &vec![vec![1_u8; 4_000]; 4]);
+    let (groups, parts) = rig.ranks(4_000);
     let wholes = rig.create(&groups, &vec![vec![2_u8; 16_000]; 4]);
     let took = took(&mut rig, &groups, |group| {
         let rank = group.local_ranks().start;
@@ -94,8 +91,7 @@ enum Call {
 #[case::long(50_000, 1_000 + 200 + 10 + 50_000 + 1_000)]
 fn a_sender_goes_on_when_its_bytes_have_left(#[case] bytes: usize, #[case] ns: u64) {
     let mut rig = Rig::with(2, &round_machine(), kernels);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; bytes]; 2]);
+    let (groups, buffers) = rig.ranks(bytes);
     let took = took(&mut rig, &groups, |group| match group.local_ranks().start {
         0 => {
             group.send(1, &buffers[0]).unwrap();
@@ -112,8 +108,7 @@ fn a_sender_goes_on_when_its_bytes_have_left(#[case] bytes: usize, #[case] ns: u
 #[test]
 fn kernels_run_while_messages_travel() {
     let mut rig = Rig::with(2, &round_machine(), kernels);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 20_000]; 2]);
+    let (groups, buffers) = rig.ranks(20_000);
     let others = rig.create(&groups, &vec![vec![1_u32; 1]; 2]);
     let streams: Vec<_> = groups
         .iter()
@@ -152,8 +147,7 @@ fn ranks_of_a_host_share_its_port(#[case] contention: bool, #[case] bytes_ns: u6
         ..round_machine()
     };
     let mut rig = Rig::free(4, &machine);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 900]; 4]);
+    let (groups, buffers) = rig.ranks(900);
     let took = took(&mut rig, &groups, |group| {
         let member = group.local_ranks().start;
         match member {
@@ -198,8 +192,7 @@ fn runs_repeat() {
 #[test]
 fn ranks_move_to_another_machine() {
     let mut rig = Rig::free(2, &round_machine());
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 100]; 2]);
+    let (groups, buffers) = rig.ranks(100);
     let all_reduce = |group: &Group| {
         let buffer = &buffers[group.local_ranks().start];
         group.all_reduce(Reduction::Max, &[buffer]).unwrap();

@@ -8,7 +8,6 @@ use rstest::rstest;
 use crate::devices::{Kind, open};
 use crate::digits::model::{self, BATCH, Digits, Images, Order};
 use crate::digits::{Failure, Training};
-use crate::networks::LocalNetwork;
 
 const STEPS: usize = 12;
 
@@ -128,35 +127,6 @@ fn the_losses_are_those_of_one_device(#[case] kind: Kind, #[case] devices: usize
     assert_eq!(outcome.parameters.len(), devices);
     assert_same_parameters(&outcome.parameters);
     findings.iter().for_each(Findings::assert_clean);
-}
-
-/// The same program, with one device for each rank of a network.
-#[rstest]
-fn the_losses_are_the_same_on_the_ranks_of_a_network(#[values(1, 2, 3)] ranks: usize) {
-    let (devices, _) = open(Kind::Cpu, ranks);
-    let networks = [LocalNetwork::ranks(ranks), LocalNetwork::ranks(ranks)];
-    let [first, last] = networks.map(Vec::into_iter);
-    let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let ranks = first.zip(last).zip(devices).map(|((first, last), device)| {
-            scope.spawn(move || {
-                let fleet = Fleet::new([device]).unwrap();
-                let groups = [first, last].map(|network| fleet.group_over(network, 0).unwrap());
-                // The fleet lives until all ranks have ended.
-                (train(groups, STEPS).unwrap(), fleet)
-            })
-        });
-        let ranks: Vec<_> = ranks.collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
-    });
-    let expected = losses_of_one_device();
-    for (outcome, _) in &outcomes {
-        assert_close(&outcome.losses, &expected);
-        assert_eq!(outcome.right, outcomes[0].0.right);
-    }
-    let parameters = outcomes
-        .into_iter()
-        .map(|(mut it, _)| it.parameters.remove(0));
-    assert_same_parameters(&parameters.collect::<Vec<_>>());
 }
 
 /// Before any step the parameters are the same bits as on one device, and so are the guesses.

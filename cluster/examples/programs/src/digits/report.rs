@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use millstream_cluster::Group;
 use millstream_harness::Table;
 use serde_json::{Value, json};
 
-use super::Round;
+use super::model::{Images, Order};
+use super::options::TrainingOptions;
+use super::{BUCKETS, Failure, Round, Training};
 
 /// A run, once it has ended.
 pub struct Report {
@@ -19,8 +22,49 @@ pub struct Report {
 }
 
 impl Report {
+    /// Trains on some devices, of all ranks.
+    ///
+    /// # Errors
+    /// The failure of a step on any rank.
+    pub fn of(
+        groups: [Group; BUCKETS],
+        options: &TrainingOptions,
+        devices: usize,
+    ) -> Result<Self, Failure> {
+        let (images, tests) = Images::load();
+        let (mut order, batch) = (Order::new(images.len()), options.batch as usize);
+        let training = Training::new(groups, batch, images, &tests)?;
+        let rounds = 0..options.rounds as usize;
+        let rounds = rounds.map(|round| training.round(&mut order, round));
+        Ok(Self {
+            devices,
+            batch,
+            tests: tests.len(),
+            rounds: rounds.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Prints the text, or the JSON object.
+    pub fn print(&self, is_json: bool) {
+        match is_json {
+            true => println!("{:#}", self.json()),
+            false => println!("{}", self.text()),
+        }
+    }
+
+    /// Returns an error if a loss is not finite.
+    ///
+    /// # Errors
+    /// The training diverged.
+    pub fn check(&self) -> Result<(), Failure> {
+        match self.rounds.iter().all(|round| round.loss.is_finite()) {
+            true => Ok(()),
+            false => Err("training diverged: the loss is not finite".into()),
+        }
+    }
+
     /// Returns a row for each round, and the result in a line.
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         let mut table = Table::new(["round", "loss", "accuracy", "images/s"], 0..4);
         for (index, round) in self.rounds.iter().enumerate() {
             table.row([
@@ -42,7 +86,7 @@ impl Report {
     }
 
     /// Returns the same as a JSON object.
-    pub fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let row = |round: &Round| {
             json!({
                 "loss": round.loss, "right": round.right, "images": round.images,
@@ -57,13 +101,8 @@ impl Report {
     }
 
     /// Returns the number of test images guessed right after the last round.
-    pub fn right(&self) -> u64 {
+    fn right(&self) -> u64 {
         self.rounds.last().map_or(0, |round| round.right)
-    }
-
-    /// Whether all losses are finite.
-    pub fn is_finite(&self) -> bool {
-        self.rounds.iter().all(|round| round.loss.is_finite())
     }
 }
 

@@ -9,22 +9,32 @@ use millstream::FailureRef;
 use millstream_cluster::{Announcement, Network, NetworkPart, Operation};
 
 /// A part that begins, or why it cannot.
-pub(crate) type Begun = Result<NetworkPart, FailureRef>;
+pub type Begun = Result<NetworkPart, FailureRef>;
 
 /// What the parts of a call have in common: the sender and the receiver of a message, and the number of the message or
 /// the collective.
 type Key = (Option<(usize, usize)>, u64);
 
+/// What a rank adds to a call that has begun there, or why it cannot.
+type Added = Result<Half, FailureRef>;
+
+enum Half {
+    Part(NetworkPart),
+    /// The bytes of a send whose part has ended: it does not wait for its receive.
+    Buffered(Vec<u8>),
+}
+
 /// The parts of calls that have begun on some ranks, with their places in the movement of the bytes.
 #[derive(Default)]
 struct Meeting {
-    parts: HashMap<Key, Vec<(usize, Announcement, Begun)>>,
+    parts: HashMap<Key, Vec<(usize, Announcement, Added)>>,
     /// Whether the fleet of a rank was dropped: no later call has all its parts.
     ended: bool,
 }
 
-/// A rank of a network whose ranks are in this process. The last rank to begin a call carries it out.
-pub(crate) struct LocalNetwork {
+/// A rank of a network whose ranks are in this process. The last rank to begin a call carries it out. Of the sends from a
+/// member to another each second one waits for its receive; the others are buffered, as short ones are on real networks.
+pub struct LocalNetwork {
     rank: usize,
     size: usize,
     meeting: Arc<Mutex<Meeting>>,
@@ -44,7 +54,7 @@ type Counted = Option<((usize, usize), usize)>;
 
 impl LocalNetwork {
     /// Returns all ranks of a network.
-    pub(crate) fn ranks(size: usize) -> Vec<Arc<dyn Network>> {
+    pub fn ranks(size: usize) -> Vec<Arc<dyn Network>> {
         let meeting = Arc::<Mutex<Meeting>>::default();
         let rank = |rank| -> Arc<dyn Network> {
             Arc::new(Self {
@@ -89,31 +99,50 @@ impl Network for LocalNetwork {
 
     fn begin(&self, ticket: u64, part: Begun) {
         let (key, place, call) = self.calls.lock().unwrap().made[ticket as usize];
+        let is_buffered = matches!(call.operation, Operation::Send { .. }) && key.1 % 2 == 0;
+        let half = part.map(|mut part| match is_buffered {
+            false => Half::Part(part),
+            true => {
+                let bytes = part.memory().unwrap().input.unwrap().to_vec();
+                part.complete();
+                Half::Buffered(bytes)
+            }
+        });
         let mut meeting = self.meeting.lock().unwrap();
         if meeting.ended {
             return;
         }
-        let parts = meeting.parts.entry(key).or_default();
-        parts.push((place, call, part));
-        if parts.len() < key.0.map_or(self.size, |_| 2) {
+        let halves = meeting.parts.entry(key).or_default();
+        halves.push((place, call, half));
+        if halves.len() < key.0.map_or(self.size, |_| 2) {
             return;
         }
-        let mut parts = meeting.parts.remove(&key).unwrap();
+        let mut halves = meeting.parts.remove(&key).unwrap();
         drop(meeting);
-        parts.sort_by_key(|(place, ..)| *place);
-        let texts = parts.iter().map(|(_, call, _)| call.to_string());
+        halves.sort_by_key(|(place, ..)| *place);
+        let texts = halves.iter().map(|(_, call, _)| call.to_string());
         assert!(
             texts.clone().all(|text| text == call.to_string()),
             "all ranks call the same: {:?}",
             texts.collect::<Vec<_>>()
         );
-        let cause = parts.iter().find_map(|(.., part)| part.as_ref().err());
-        let cause = cause.cloned();
-        let parts = parts.into_iter().filter_map(|(.., part)| part.ok());
-        let mut parts: Vec<_> = parts.collect();
-        match cause {
-            Some(cause) => parts.into_iter().for_each(|it| it.fail_by(cause.clone())),
-            None => {
+        let (mut parts, mut buffered, mut cause) = (Vec::new(), None, None);
+        for (.., half) in halves {
+            match half {
+                Ok(Half::Part(part)) => parts.push(part),
+                Ok(Half::Buffered(bytes)) => buffered = Some(bytes),
+                Err(why) => cause = cause.or(Some(why)),
+            }
+        }
+        match (cause, buffered) {
+            (Some(cause), _) => parts.into_iter().for_each(|it| it.fail_by(cause.clone())),
+            (None, Some(bytes)) => {
+                let mut receiver = parts.remove(0);
+                let output = receiver.memory().unwrap().output.unwrap();
+                output.copy_from_slice(&bytes);
+                receiver.complete();
+            }
+            (None, None) => {
                 call.carry_out(parts.iter_mut()).unwrap();
                 parts.into_iter().for_each(NetworkPart::complete);
             }
@@ -131,14 +160,14 @@ impl Network for LocalNetwork {
 }
 
 /// A network of one rank that hands its parts to the test, which ends them.
-pub(crate) struct Handover {
+pub struct Handover {
     takes_device_memory: bool,
     calls: Mutex<Vec<Announcement>>,
     begun: Sender<(Announcement, Begun)>,
 }
 
 impl Handover {
-    pub(crate) fn channel(
+    pub fn channel(
         takes_device_memory: bool,
     ) -> (Arc<dyn Network>, Receiver<(Announcement, Begun)>) {
         let (begun, parts) = channel();
