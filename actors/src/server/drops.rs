@@ -9,7 +9,7 @@ use millstream_protocol::id::Point;
 use millstream_protocol::table::Table;
 
 use super::deferred_drops::Retiring;
-use super::{Action, Effect, Handover, Server};
+use super::{Effect, Handover, Server};
 use millstream_state::hazards::Backing;
 use millstream_state::objects::{Kind, Object};
 use millstream_state::points::Points;
@@ -140,7 +140,7 @@ impl<B: Backend> Server<B> {
         self.drops.values += 1;
         self.effects.push_back(Effect::HandOver(Handover {
             after,
-            action: Action::Drop(DeferredDrop::new(value, &self.table)),
+            value: DeferredDrop::new(value, &self.table),
             since_ns: self.observers.meter.now_ns(),
         }));
     }
