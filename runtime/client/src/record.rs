@@ -43,10 +43,10 @@ use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, Scala
 
 use crate::arguments::{RecordedArguments, RecorderKey, ScalarParameter};
 use crate::handle::Handle;
-use crate::replay::{Holds, ReplayWords};
+use crate::replay::ReplayWords;
 use crate::reserve::bytes_of;
 use crate::scalar_values::ScalarParameters;
-use crate::{KernelHandle, Recording, Stream};
+use crate::{Recording, Stream};
 
 /// Records tasks instead of submitting them.
 pub struct Recorder<'a> {
@@ -55,7 +55,6 @@ pub struct Recorder<'a> {
     tasks: Vec<RecordedTask>,
     /// The slots of the scalar parameters that a task has, by its index.
     scalar_slots: Vec<(usize, Vec<ScalarSlot>)>,
-    kernels: Vec<KernelHandle>,
     recorded: RecordedArguments,
     /// The number of scalar parameters.
     scalars: u32,
@@ -101,7 +100,6 @@ impl<'a> Recorder<'a> {
             parameters: Parameters::default(),
             tasks: Vec::new(),
             scalar_slots: Vec::new(),
-            kernels: Vec::new(),
             recorded: RecordedArguments {
                 holds: Vec::new(),
                 key: RecorderKey::new(),
@@ -292,10 +290,7 @@ impl Recorder<'_> {
                     is_used: is_used.into(),
                 },
             },
-            Holds {
-                _slices: self.recorded.holds,
-                _kernels: self.kernels,
-            },
+            self.recorded.holds,
         ))
     }
 }

@@ -13,12 +13,13 @@ use millstream_protocol::access::Access;
 use millstream_protocol::error::{ArgumentError, Error, MemoryError};
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
 use millstream_protocol::landing::{Landed, VecLanding};
-use millstream_protocol::message::{HostBytes, HostNeeds, HostOutcome, HostUpload, ReleaseToken};
+use millstream_protocol::message::{HostBytes, HostNeeds, HostOutcome, ReleaseToken};
 use smallvec::SmallVec;
 
 use crate::copies::same_length;
-use crate::external::{TaskEnd, external_work};
+use crate::external::external_work;
 use crate::handle::Handle;
+use crate::task_end::TaskEnd;
 use crate::{Returned, Stream};
 
 /// Bytes of the host, aligned for elements of every type.
@@ -97,17 +98,7 @@ impl StagedTask {
     /// # Errors
     /// [`Error::Argument`] if the output has another length; the task then fails. The error carries `data`.
     pub fn complete_with<H: HostBytes>(self, data: H) -> Result<(), Returned<H>> {
-        let upload = HostUpload::<H>::new(data);
-        match same_length(&self.end.name, upload.len() as u64, self.output_bytes) {
-            Ok(()) => {
-                self.end.report(HostOutcome::Arrived(upload.erase()));
-                Ok(())
-            }
-            Err(error) => Err(Returned {
-                value: upload.into_data(),
-                error,
-            }),
-        }
+        self.end.arrive(data, self.output_bytes)
     }
 
     /// Fails the task: its output is poisoned.
@@ -179,12 +170,7 @@ impl Stream {
                                 bytes: input_bytes,
                             }),
                             output_bytes,
-                            end: TaskEnd {
-                                name,
-                                extent: Extent::NotRun,
-                                done: Some(done),
-                                _permit: Some(permit),
-                            },
+                            end: TaskEnd::begun(name, Extent::NotRun, done, Some(permit)),
                         })),
                         Err(cause) => {
                             let failure = Failure::input(&name, cause.clone());
