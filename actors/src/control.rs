@@ -19,7 +19,7 @@ pub(crate) enum Control {
     HostFinished(HostToken, HostOutcome, Option<Box<dyn Any + Send>>),
     /// The timeline of a queue has ended: its backend found the device lost.
     TimelineEnded,
-    /// Memory has been freed, or the GC actor has room for an effect that was kept.
+    /// The GC actor has room for an effect that was kept.
     Wake,
     /// Accept no further messages and finish the accepted ones.
     Close,

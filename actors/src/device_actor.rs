@@ -47,8 +47,6 @@ pub(crate) struct DeviceActor<B: Backend> {
     closing: bool,
     /// The device was lost, and everything that was held has been answered.
     loss_handled: bool,
-    /// There was no room for the last effect; the server keeps it, and those after it.
-    is_full: bool,
     /// Points that wake us, registered while idle.
     watches: Vec<(QueueId, WaitKey)>,
     awaited_points: Vec<Point>,
@@ -72,7 +70,6 @@ impl<B: Backend> DeviceActor<B> {
             burst,
             closing: false,
             loss_handled: false,
-            is_full: false,
             watches: Vec::new(),
             awaited_points: Vec::new(),
         }
@@ -194,11 +191,9 @@ impl<B: Backend> DeviceActor<B> {
 
     fn carry_out(&mut self, effects: &mut Effects) -> bool {
         let mut worked = false;
-        self.is_full = false;
         while let Some(effect) = self.server.effects.pop_front() {
             if let Err(effect) = effects.carry_out(effect) {
                 self.server.effects.push_front(effect);
-                self.is_full = true;
                 break;
             }
             worked = true;
@@ -234,18 +229,13 @@ impl<B: Backend> DeviceActor<B> {
                 .any(|point| self.timelines[point.queue.index()].completed() >= point.cursor)
     }
 
-    /// Prepares to idle: registers at every point whose passing lets the server go on, and has
-    /// the GC actor watch the points that only free memory. Returns `true` if there is work at once.
+    /// Prepares to idle: registers at every point whose passing lets the server go on, or frees memory. Returns `true`
+    /// if there is work at once.
     pub(crate) fn prepare_idle(&mut self, waker: &Waker, effects: &mut Effects) -> bool {
         self.carry_out(effects);
         if self.has_controls() {
             // A task that began just now has ended. The thread that runs the device is not woken for it.
             return true;
-        }
-        // Without room the watches would pile up (I12). The GC actor wakes us when it has room.
-        if !self.is_full && !self.server.is_lost() {
-            self.server.watch_freed();
-            self.carry_out(effects);
         }
         self.awaited_points.clear();
         self.awaited_points.extend(self.server.awaited_points());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::server::{Action, Effect, Handover};
+use crate::server::{Effect, Handover};
 use millstream_protocol::{DeferredDrop, HostPlace, Job, threads::Spawner};
 use millstream_state::points::Points;
 use millstream_sync::facade::{Mutex, lock, thread};
@@ -140,7 +140,7 @@ impl Effects {
         };
         let handover = Handover {
             after: Points::new(),
-            action: Action::Drop(DeferredDrop::unawaited(Box::new(value))),
+            value: DeferredDrop::unawaited(Box::new(value)),
             since_ns: 0,
         };
         if let Err(full) = gc.hand_over(handover) {

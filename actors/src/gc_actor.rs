@@ -1,11 +1,10 @@
-//! The GC actor: waits for points, then drops values, or wakes the device thread because memory has been freed. It
-//! never blocks the threads that hand values over. It decides when each value's points have passed; which points these are,
-//! the server decides (`server::drops`, `server::deferred_drops`).
+//! The GC actor: waits for points, then drops values. It never blocks the threads that hand values over. It decides when
+//! each value's points have passed; which points these are, the server decides (`server::drops`).
 //!
 //! # Protocol
 //! ```text
 //!  device thread                             GC actor
-//!  hand_over ──channel (bounded)──► waiting ──every point has passed──► due ──► drop the value / wake the device
+//!  hand_over ──channel (bounded)──► waiting ──every point has passed──► due ──► drop the value
 //!      │ full: the server keeps it     │
 //!      ▼                               └─ a timeline ended first ──► parked: never dropped, counted
 //!  retried when the GC actor wakes the device
@@ -52,7 +51,7 @@ use millstream_sync::timeline::{Timeline, WaitKey};
 
 use crate::control::{Control, ControlSender};
 use crate::host::{discard_panic, join_until};
-use crate::server::{Action, Handover};
+use crate::server::Handover;
 
 /// Hand-overs that may wait in the channel. Beyond them the server keeps its effects.
 const HANDOVER_CAPACITY: usize = 1_024;
@@ -146,40 +145,22 @@ impl GcActor {
                     }
                 }
                 worked = true;
-                self.finish(handover, has_passed, &mut drop_value);
+                // Counted before the drop, so that a thread which observes the drop finds it counted.
+                self.meter.value_done(handover.since_ns);
+                match has_passed {
+                    true => drop_value(handover.value),
+                    false => self.park(handover.value),
+                }
             }
         }
         worked
     }
 
-    /// Takes the action of an entry whose points have passed, or parks it.
-    fn finish(
-        &mut self,
-        handover: Handover,
-        has_passed: bool,
-        drop_value: &mut impl FnMut(DeferredDrop),
-    ) {
-        let Handover {
-            action, since_ns, ..
-        } = handover;
-        if matches!(action, Action::Drop(_)) {
-            // Counted before the drop, so that a thread which observes the drop finds it counted.
-            self.meter.value_done(since_ns);
-        }
-        match action {
-            action if !has_passed => self.park(action),
-            Action::Drop(value) => drop_value(value),
-            Action::WakeDevice => self.device.send(Control::Wake),
-        }
-    }
-
-    fn park(&self, action: Action) {
-        if let Action::Drop(value) = action {
-            // Relaxed: a statistic.
-            self.parked.fetch_add(1, Ordering::Relaxed);
-            self.gone.remains().values_parked.add(1);
-            std::mem::forget(value);
-        }
+    fn park(&self, value: DeferredDrop) {
+        // Relaxed: a statistic.
+        self.parked.fetch_add(1, Ordering::Relaxed);
+        self.gone.remains().values_parked.add(1);
+        std::mem::forget(value);
     }
 
     /// Returns the number of values that are never dropped, because the work that uses them never completed.
@@ -237,17 +218,15 @@ impl GcActor {
     /// Passes all values to `drop_value`, since the work that they wait for will never run.
     pub(crate) fn release_all(&mut self, mut drop_value: impl FnMut(DeferredDrop)) {
         for handover in self.take_all() {
-            if let Action::Drop(value) = handover.action {
-                self.meter.value_done(handover.since_ns);
-                drop_value(value);
-            }
+            self.meter.value_done(handover.since_ns);
+            drop_value(handover.value);
         }
     }
 
     /// Parks all values that still wait.
     pub(crate) fn park_all(&mut self) {
         for handover in self.take_all() {
-            self.park(handover.action);
+            self.park(handover.value);
         }
     }
 }

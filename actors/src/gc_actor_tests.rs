@@ -29,7 +29,7 @@ fn entry(number: u64, sender: &mpsc::Sender<u64>, after: &[Point]) -> Handover {
     let value = SendOnDrop(number, sender.clone());
     Handover {
         after: after.iter().copied().collect(),
-        action: Action::Drop(DeferredDrop::unawaited(Box::new(value))),
+        value: DeferredDrop::unawaited(Box::new(value)),
         since_ns: 0,
     }
 }

@@ -24,7 +24,11 @@
 //! side first (`Sides` has the reason). Preemptions are bounded, by three with two threads and by
 //! two with three; `LOOM_MAX_PREEMPTIONS` overrides that.
 
+#[cfg(all(loom, feature = "loom"))]
+mod mailbox;
 #[cfg(all(loom, any(feature = "loom", feature = "users")))]
 mod model;
+#[cfg(all(loom, feature = "loom"))]
+pub use mailbox::{Receives, Sends};
 #[cfg(all(loom, any(feature = "loom", feature = "users")))]
 pub use model::{Bound, Payload, Sides, check};

@@ -135,7 +135,8 @@ fn survives_fork<O: Open>(name: &str, (device, driver): (Device, Option<Driver>)
             watch.wait_timeout(Duration::MAX),
             Err(Error::Forked)
         ));
-        assert!(matches!(device.health(), Health::Running { .. }));
+        assert_eq!(device.health(), Health::Closed);
+        assert!(pollster::block_on(device.watch_health().changed()).is_none());
         let _ = late.send(vec![1_u32; 64]);
         drop((guard, sender, sequence));
         drop((values, guarded, stream, other, full, client));

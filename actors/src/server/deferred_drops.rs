@@ -35,8 +35,6 @@ pub(super) struct DeferredDrops {
     pub(super) retiring: Pending<Retiring>,
     /// For each queue, the last use of any slot that was retired.
     last_uses: [Cursor; MAX_QUEUES],
-    /// For each queue, the greatest cursor that the GC actor was requested to watch.
-    watched: [Cursor; MAX_QUEUES],
 }
 
 impl DeferredDrops {
@@ -95,30 +93,20 @@ impl DeferredDrops {
         }
     }
 
-    /// Returns the last cursor of a queue that a slot and its memory wait for, if it has not passed and is not watched.
-    /// It counts as watched from here on.
-    pub(super) fn next_watch(&mut self, queue: QueueId, completed: Cursor) -> Option<Cursor> {
-        let (last, watched) = (
-            self.last_uses[queue.index()],
-            &mut self.watched[queue.index()],
-        );
-        let is_new = last > completed && last > *watched;
-        is_new.then(|| {
-            *watched = last;
-            last
-        })
+    /// Returns the last cursor of a queue that a slot and its memory wait for, or have waited for.
+    pub(super) fn last_use(&self, queue: QueueId) -> Cursor {
+        self.last_uses[queue.index()]
+    }
+
+    /// Forgets the slots that wait: their last uses will not pass.
+    pub(super) fn end(&mut self) {
+        (self.retiring, self.last_uses) = Default::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::Point;
-
     use super::*;
-
-    fn at(queue: u8, cursor: u64) -> Point {
-        Point::new(QueueId(queue), cursor)
-    }
 
     #[test]
     fn drop_is_due_only_after_earlier_drops() {
@@ -130,28 +118,5 @@ mod tests {
         assert_eq!(drops.next_due(), None);
         drops.message_admitted();
         assert_eq!((drops.next_due(), drops.pending()), (Some(7), 0));
-    }
-
-    #[test]
-    fn cursor_is_watched_once() {
-        let mut drops = DeferredDrops::default();
-        let (a, b) = (QueueId(0), QueueId(1));
-        let retire = |drops: &mut DeferredDrops, uses: &[Point]| {
-            let retiring = Retiring {
-                slot: 1,
-                since_ns: 0,
-            };
-            drops.retire(retiring, uses.iter().copied().collect());
-        };
-        retire(&mut drops, &[at(0, 5), at(1, 3)]);
-        assert_eq!(drops.next_watch(a, 1), Some(5));
-        assert_eq!(drops.next_watch(a, 1), None);
-        assert_eq!(drops.next_watch(b, 1), Some(3));
-        retire(&mut drops, &[at(0, 4)]);
-        assert_eq!(drops.next_watch(a, 1), None);
-        retire(&mut drops, &[at(0, 8)]);
-        assert_eq!(drops.next_watch(a, 1), Some(8));
-        retire(&mut drops, &[at(0, 9)]);
-        assert_eq!(drops.next_watch(a, 9), None);
     }
 }

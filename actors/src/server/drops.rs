@@ -6,7 +6,7 @@ use std::any::Any;
 use millstream_protocol::{Backend, DeferredDrop, Point, Table};
 
 use super::deferred_drops::Retiring;
-use super::{Action, Effect, Handover, Server};
+use super::{Effect, Handover, Server};
 use millstream_state::hazards::Backing;
 use millstream_state::objects::{Kind, Object};
 use millstream_state::points::Points;
@@ -137,7 +137,7 @@ impl<B: Backend> Server<B> {
         self.drops.values += 1;
         self.effects.push_back(Effect::HandOver(Handover {
             after,
-            action: Action::Drop(DeferredDrop::new(value, &self.table)),
+            value: DeferredDrop::new(value, &self.table),
             since_ns: self.observers.meter.now_ns(),
         }));
     }

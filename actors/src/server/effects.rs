@@ -5,9 +5,8 @@
 //! an intrusive list, because values and host functions come in boxes that were allocated when they were made, and the
 //! deque keeps its capacity: the steady state allocates nothing (I9, `tests/alone/no_heap.rs`).
 //!
-//! Host functions and the values of `Stream::drop_after` count towards `max_jobs`, and no point is watched while an
-//! effect waits for room (I12). Dropped kernels and recordings have no limit: a destructor that blocks the GC actor
-//! for ever lets them pile up.
+//! Host functions and the values of `Stream::drop_after` count towards `max_jobs` (I12). Dropped kernels and recordings
+//! have no limit: a destructor that blocks the GC actor for ever lets them pile up.
 
 use std::any::Any;
 
@@ -32,22 +31,14 @@ pub enum Effect {
     HandOver(Handover),
 }
 
-/// An action for the GC actor, and the points that must have passed before.
+/// A value that the GC actor drops, and the points that must have passed before.
 pub struct Handover {
     /// The points.
     pub after: Points,
-    /// The action.
-    pub action: Action,
+    /// The value.
+    pub value: DeferredDrop,
     /// When the server gave it up, in nanoseconds; 0 if that is not measured.
     pub since_ns: u64,
-}
-
-/// What the GC actor does once the points have passed.
-pub enum Action {
-    /// Drops the value.
-    Drop(DeferredDrop),
-    /// Wakes the device thread: freed memory waits for these points.
-    WakeDevice,
 }
 
 /// Names a host function that was started.

@@ -15,8 +15,7 @@ use millstream_protocol::{
 use super::host::answer_caller;
 use super::op_flags::OpFlags;
 use super::withdrawals::Withdrawals;
-use super::{Action, Effect, Handover, Server};
-use millstream_state::pending::Pending;
+use super::{Effect, Server};
 use millstream_state::points::Points;
 
 impl<B: Backend> Server<B> {
@@ -87,10 +86,6 @@ impl<B: Backend> Server<B> {
                     let op = Op::Host(Box::new(work));
                     self.answer_unrun(op, self.device.gone.error(), Points::default());
                 }
-                Effect::HandOver(Handover {
-                    action: Action::WakeDevice,
-                    ..
-                }) => {}
                 // The GC actor knows whether its points have passed.
                 effect => self.effects.push_back(effect),
             }
@@ -111,7 +106,7 @@ impl<B: Backend> Server<B> {
         let gone = &self.device.gone;
         self.observers.profiles.fail_all(|| gone.error());
         self.objects.unlink_all();
-        self.drops.retiring = Pending::default();
+        self.drops.end();
         self.memory.clear_wait_list();
         self.withdrawals = Withdrawals::default();
         self.table.sink().releases.forget_wait();

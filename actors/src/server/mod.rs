@@ -55,8 +55,8 @@
 //!    replaces the held entries in the logs by the point. A task that fails, or was withdrawn, takes its place as an
 //!    empty task (`mark`) and poisons what it would have written (I6, I7).
 //! 5. **Completion.** `progress` reads the timelines, prunes clocks, recycles slots, frees memory, starts host
-//!    functions and serves the reservation wait list. `awaited_points` and `watch_freed` name the points that must wake
-//!    the device thread while it sleeps (I5, I11).
+//!    functions and serves the reservation wait list. `awaited_points` names the points that must wake the device thread
+//!    while it sleeps (I5, I11).
 //!
 //! # Example
 //!
@@ -119,7 +119,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deferred_drops::DeferredDrops;
-pub use effects::{Action, Effect, Handover, HostToken};
+pub use effects::{Effect, Handover, HostToken};
 use millstream_protocol::{Backend, BoundSlice, Op, QueueId, Settings, Stats, Table, Task};
 use op_flags::OpFlags;
 use withdrawals::Withdrawals;

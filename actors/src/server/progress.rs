@@ -2,8 +2,7 @@
 
 use millstream_protocol::{Backend, DeferredDrop, Point};
 
-use super::{Action, Effect, Handover, Server};
-use millstream_state::points::Points;
+use super::{Effect, Handover, Server};
 
 impl<B: Backend> Server<B> {
     /// Reads the progress of all queues and acts on it: prunes clocks, recycles slots, frees memory, starts host
@@ -57,9 +56,10 @@ impl<B: Backend> Server<B> {
                 true => self.memory.pools.oldest_busy(id),
                 false => None,
             };
+            let freed = Some(self.drops.last_use(id));
             let profiles = &self.observers.profiles;
             let profiles = profiles.wake_cursor(id.index(), queue.issued, queue.completed);
-            let cursor = [issuing, memory, profiles]
+            let cursor = [issuing, memory, freed, profiles]
                 .into_iter()
                 .flatten()
                 .filter(|cursor| *cursor > queue.completed)
@@ -74,29 +74,14 @@ impl<B: Backend> Server<B> {
         self.scheduler.last_points()
     }
 
-    /// Requests a wake-up at the last point of each queue that freed slots or memory wait for, once for each point.
-    pub fn watch_freed(&mut self) {
-        for (id, queue) in self.scheduler.numbered_queues() {
-            if let Some(cursor) = self.drops.next_watch(id, queue.completed) {
-                self.effects.push_back(Effect::HandOver(Handover {
-                    after: Points::from(Point::new(id, cursor)),
-                    action: Action::WakeDevice,
-                    since_ns: 0,
-                }));
-            }
-        }
-    }
-
     /// Takes the values of users that are to be dropped on another thread at once.
     pub fn take_unused_values(&mut self) -> Vec<DeferredDrop> {
         let mut values = Vec::new();
         for effect in std::mem::take(&mut self.effects) {
             match effect {
-                Effect::HandOver(Handover {
-                    after,
-                    action: Action::Drop(value),
-                    ..
-                }) if after.is_empty() => values.push(value),
+                Effect::HandOver(Handover { after, value, .. }) if after.is_empty() => {
+                    values.push(value);
+                }
                 effect => self.effects.push_back(effect),
             }
         }

@@ -16,11 +16,12 @@ use millstream_protocol::{
     Withdrawals, threads::Thread,
 };
 use millstream_sync::facade::atomic::AtomicBool;
-use millstream_sync::overflow;
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::mailbox;
 use millstream_sync::timeline::Timeline;
 
 use crate::drive::Lanes;
-use crate::entry::{Entry, Op, Source, Spares};
+use crate::entry::{Before, Entry, Op, Source, Spares};
 use crate::executor::{Executor, Lane};
 use crate::kernel::{CpuCompiler, CpuKernel};
 use crate::options::Cpu;
@@ -103,7 +104,8 @@ impl CpuDevice {
                 spans: spans.clone(),
                 withdrawals: Withdrawals::default(),
             };
-            let (feed, inbox) = overflow::queue(QUEUE_DEPTH_MAX);
+            // One more: the last task that has passed may lie there still.
+            let (feed, inbox) = mailbox(QUEUE_DEPTH_MAX + 1, Arc::new(Gate::new()));
             let (lane, mut executor) = (Lane { inbox, runner }, None);
             if context.driven {
                 lanes.push(lane);
@@ -114,6 +116,7 @@ impl CpuDevice {
             }
             device.queues.all.push(Queue {
                 feed,
+                before: Before::default(),
                 spans,
                 executor,
                 wake_pending: false,
@@ -130,7 +133,7 @@ impl CpuDevice {
         &mut self,
         place: TaskPoint<'_>,
         bindings: &[BoundSlice],
-        mut op: impl FnMut(Arc<str>, &mut Entry) -> Option<Op>,
+        op: impl FnOnce(Arc<str>, &mut Entry) -> Option<Op>,
     ) -> Result<(), Refused> {
         let (pages, spares) = (&self.pages, &self.spares);
         self.queues.push(place.queue, place.cursor, |entry| {
@@ -218,9 +221,8 @@ impl Backend for CpuDevice {
         layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        let mut source = Some(source);
         self.push_task(place, slice::from_ref(target), |name, entry| {
-            let source = match source.take()? {
+            let source = match source {
                 HostData::Words { words, len } => {
                     let len = len.min(size_of_val(&words));
                     entry.set_few_words(&words[..len.div_ceil(size_of::<u64>())]);
@@ -246,7 +248,7 @@ impl Backend for CpuDevice {
         self.push_task(place, slice::from_ref(source), |name, _| {
             Some(Op::CopyOut {
                 name,
-                landing: landing.clone(),
+                landing,
                 layout: layout.cloned().map(Box::new),
             })
         })
@@ -282,13 +284,7 @@ impl Backend for CpuDevice {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
-        let mut work = Some(work);
-        self.push_task(place, bindings, |name, _| {
-            Some(Op::Custom {
-                name,
-                work: work.take()?,
-            })
-        })
+        self.push_task(place, bindings, |name, _| Some(Op::Custom { name, work }))
     }
 
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<HostResources>, Refused> {
@@ -309,31 +305,25 @@ impl Backend for CpuDevice {
     }
 
     fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
-        let (pages, spares) = (&self.pages, &self.spares);
         // If the worker has ended, the next task reports it to the server.
-        let _ = self.queues.push(queue, 0, |entry| {
-            bind((pages, spares), entry, bytes)?;
-            entry.op = Op::Forget;
-            Ok(())
-        });
+        if let Ok(queue) = self.queues.live(queue) {
+            // A task of the replay comes before the next call.
+            queue.before.stale = Some(bytes.into());
+        }
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
-        self.queues.push(queue, 0, |entry| {
-            entry.op = Op::Wait(point);
-            Ok(())
-        })
+        self.queues.live(queue)?.before.wait_for(point);
+        Ok(())
     }
 
     const WITHDRAWS_AT_BEGIN: bool = true;
 
     fn withdrawable(&mut self, queue: QueueId, task: Withdrawal) {
-        let mut task = Some(task);
         // If the worker has ended, the next task reports it to the server.
-        let _ = self.queues.push(queue, 0, |entry| {
-            entry.op = task.take().map_or(Op::Mark, Op::Withdrawable);
-            Ok(())
-        });
+        if let Ok(queue) = self.queues.live(queue) {
+            queue.before.withdrawal = Some(task);
+        }
     }
 
     fn flush(&mut self, _queue: QueueId, _cursor: Cursor) {
@@ -387,7 +377,8 @@ impl Drop for CpuDevice {
     /// device, it joins nothing and leaks the pages in use.
     fn drop(&mut self) {
         self.shared.stop();
-        self.queues.all.iter().for_each(|queue| queue.feed.wake());
+        let executors = self.queues.all.iter().flat_map(|queue| &queue.executor);
+        executors.for_each(|executor| executor.gate.wake());
         if self.team.has_current_thread() {
             self.team.detach();
             return;

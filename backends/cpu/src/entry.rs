@@ -1,7 +1,7 @@
 //! One task in a queue.
 //!
 //! The device thread builds entries in the ring's slot, and the queue's runner uses them there. A usual launch
-//! touches a third of an entry's bytes, so entries are never moved as a whole, except through the overflow. Up to
+//! touches a third of an entry's bytes, so entries are never moved as a whole. Up to
 //! nine bindings and 32 words lie inline; more of them lie in a box, which is recycled for the next task that needs
 //! one (I9).
 
@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 
 use millstream_host::QUEUE_DEPTH_MAX;
 use millstream_protocol::{
-    BoundSlice, Cursor, CustomWork, INLINE_BINDINGS, INLINE_WORDS, Inline, Landing, NativeView,
-    OwnedBytes, Pattern, Point, Strided, Withdrawal,
+    BoundSlice, Cursor, CustomWork, INLINE_BINDINGS, INLINE_WORDS, Inline, Landing, MAX_QUEUES,
+    NativeView, OwnedBytes, Pattern, Point, Strided, Withdrawal,
 };
 use millstream_sync::facade::{Mutex, lock};
 
@@ -32,12 +32,6 @@ const SPARES_MAX: usize = QUEUE_DEPTH_MAX;
 pub(crate) enum Op {
     /// Does nothing; its cursor is published.
     Mark,
-    /// Later entries wait for the point. It has no cursor of its own.
-    Wait(Point),
-    /// Clears the failures of the bindings. It has no cursor of its own.
-    Forget,
-    /// The next task is withdrawn if its terms say so when it begins. It has no cursor of its own.
-    Withdrawable(Withdrawal),
     /// Runs a kernel.
     Launch {
         kernel: Arc<CpuKernel>,
@@ -68,7 +62,7 @@ impl Op {
     /// Returns the task's name in failures.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
         match self {
-            Op::Mark | Op::Wait(_) | Op::Forget | Op::Withdrawable(_) => None,
+            Op::Mark => None,
             Op::Launch { kernel, .. } => Some(kernel.kernel.name()),
             Op::CopyIn { name, .. }
             | Op::CopyOut { name, .. }
@@ -144,12 +138,53 @@ impl Spilled {
     }
 }
 
-/// One task of a queue, or a wait between two tasks.
+/// What comes before an entry. Collected by the device, and moved to the next entry of the queue.
+#[derive(Default)]
+pub(crate) struct Before {
+    /// The entry may be withdrawn when it begins.
+    pub(crate) withdrawal: Option<Withdrawal>,
+    /// Bytes whose failures are forgotten.
+    pub(crate) stale: Option<Box<[BoundSlice]>>,
+    /// The points of other queues that it waits for, at most one of each.
+    pub(crate) waits: Inline<Point, MAX_QUEUES>,
+}
+
+impl Before {
+    /// Adds a point to wait for.
+    pub(crate) fn wait_for(&mut self, point: Point) {
+        let same = self
+            .waits
+            .iter_mut()
+            .find(|other| other.queue == point.queue);
+        match same {
+            Some(other) => other.cursor = other.cursor.max(point.cursor),
+            None => _ = self.waits.push(point),
+        }
+    }
+
+    /// Moves what was collected to an entry that has nothing.
+    #[inline]
+    pub(crate) fn move_to(&mut self, other: &mut Self) {
+        if !self.waits.is_empty() {
+            other.waits.copy_from(&self.waits);
+            self.waits.clear();
+        }
+        if self.withdrawal.is_some() {
+            other.withdrawal = self.withdrawal.take();
+        }
+        if self.stale.is_some() {
+            other.stale = self.stale.take();
+        }
+    }
+}
+
+/// One task of a queue.
 #[repr(C)]
 pub(crate) struct Entry {
     pub(crate) cursor: Cursor,
     pub(crate) op: Op,
     spilled: Option<Box<Spilled>>,
+    pub(crate) before: Before,
     bindings: Inline<BoundSlice, ENTRY_BINDINGS>,
     /// The memory of the bindings, in the same order.
     views: Inline<NativeView, ENTRY_BINDINGS>,
@@ -170,6 +205,9 @@ impl Entry {
             addr_of_mut!((*entry).cursor).write(cursor);
             addr_of_mut!((*entry).op).write(Op::Mark);
             addr_of_mut!((*entry).spilled).write(None);
+            addr_of_mut!((*entry).before.withdrawal).write(None);
+            addr_of_mut!((*entry).before.stale).write(None);
+            addr_of_mut!((*entry).before.waits).write(Inline::new());
             addr_of_mut!((*entry).bindings).write(Inline::new());
             addr_of_mut!((*entry).views).write(Inline::new());
             addr_of_mut!((*entry).words).write(Inline::new());

@@ -46,7 +46,7 @@ use millstream_protocol::{Large, marks::mark_runtime_thread};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
 use millstream_sync::handoff_lock::HandoffLock;
-use millstream_sync::overflow::Inbox;
+use millstream_sync::mailbox::Receiver;
 
 use crate::entry::{Entry, Op, Source};
 use crate::kernel::bytes_of;
@@ -62,7 +62,7 @@ const TASK_NS: u64 = 200;
 
 /// The ends of a queue that the thread which runs it needs.
 pub(crate) struct Lane {
-    pub(crate) inbox: Inbox<Entry>,
+    pub(crate) inbox: Receiver<Entry>,
     pub(crate) runner: Runner,
 }
 
@@ -151,30 +151,25 @@ impl Lane {
     pub(crate) fn run_next(&mut self, shared: &Shared) -> bool {
         let Self { inbox, runner } = self;
         inbox
-            .next_with(|entry| step(shared, runner, entry))
+            .try_recv_with(|entry| step(shared, runner, entry))
             .is_some()
     }
 
     /// Runs the next task unless it must wait. Returns whether it ran.
     pub(crate) fn run_ready(&mut self, shared: &Shared) -> bool {
-        let is_ready = |entry: &mut Entry| match entry.op {
-            Op::Wait(point) => shared.has_passed(point).then_some(false),
-            _ => Some(true),
-        };
-        while let Some(Some(is_task)) = self.inbox.peek_with(is_ready) {
+        let is_ready = |entry: &mut Entry| shared.have_passed(&entry.before.waits);
+        let runs = self.inbox.peek_with(is_ready) == Some(true);
+        if runs {
             self.run_next(shared);
-            if is_task {
-                self.runner.spans.pause();
-                return true;
-            }
+            self.runner.spans.pause();
         }
-        false
+        runs
     }
 
     /// Fails the remaining tasks as not run, and ends the timeline, so that no thread waits for them.
     pub(crate) fn abandon(&mut self) {
         let Self { inbox, runner } = self;
-        while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
+        while inbox.try_recv_with(|entry| runner.abandon(entry)).is_some() {}
         // No task of this queue will run any more.
         runner.timeline.end();
     }
@@ -197,27 +192,31 @@ impl Lane {
     }
 }
 
-/// Runs one entry. A wait that ends before its point passed means that the device, and so this queue, is closing.
+/// Runs one entry after what it waits for. A wait that ends before its point passed means that the device, and so this
+/// queue, is closing.
 fn step(shared: &Shared, runner: &mut Runner, entry: &mut Entry) {
-    let Op::Wait(point) = entry.op else {
-        return runner.run(entry);
-    };
-    if shared.has_passed(point) {
-        return;
+    for point in entry.before.waits.iter() {
+        if shared.has_passed(*point) {
+            continue;
+        }
+        runner.spans.pause();
+        let timeline = &shared.timelines[point.queue.index()];
+        if timeline.wait(point.cursor, &shared.spin).is_err() {
+            shared.stop();
+            return runner.abandon(entry);
+        }
     }
-    runner.spans.pause();
-    let timeline = &shared.timelines[point.queue.index()];
-    if timeline.wait(point.cursor, &shared.spin).is_err() {
-        shared.stop();
-    }
+    runner.run(entry);
 }
 
 /// Returns the expected time of a task. `None` if it is unknown, if the task must wait, or if it is user code.
 fn expected_ns(shared: &Shared, entry: &Entry) -> Option<u64> {
+    if !shared.have_passed(&entry.before.waits) {
+        return None;
+    }
     // A byte takes less than a nanosecond, even copied one by one.
     let ns = match &entry.op {
-        Op::Mark | Op::Forget | Op::Withdrawable(_) => 0,
-        Op::Wait(point) => return shared.has_passed(*point).then_some(0),
+        Op::Mark => 0,
         Op::Launch { kernel, .. } => kernel.expected_ns(entry.views())?,
         // Owned bytes may have a user's type.
         Op::CopyIn {

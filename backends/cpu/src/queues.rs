@@ -5,22 +5,24 @@
 //! others, or leaves these to [`Queues::held`], which the caller runs after it has left the device. The module
 //! `executor` has the protocol.
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::{Cursor, Held, Large, QueueId, Refused, StartOutcome};
 
-use millstream_sync::overflow::Feed;
+use millstream_sync::mailbox::Sender;
 
-use crate::entry::Entry;
+use crate::entry::{Before, Entry};
 use crate::executor::Executor;
 use crate::shared::Shared;
 use crate::trace::SpanLog;
 
 /// The device's side of one queue.
 pub(crate) struct Queue {
-    pub(crate) feed: Feed<Entry>,
+    /// With room for all tasks that the queue takes.
+    pub(crate) feed: Sender<Entry>,
+    /// What comes before the next entry.
+    pub(crate) before: Before,
     pub(crate) spans: Arc<SpanLog>,
     /// The queue's executor; `None` if the device is driven.
     pub(crate) executor: Option<Arc<Executor>>,
@@ -42,6 +44,15 @@ impl Held for Executors {
     }
 }
 
+/// Aborts when dropped: a panic while an entry is built would leave its slot claimed.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
 /// The device's side of all queues.
 pub(crate) struct Queues {
     pub(crate) shared: Arc<Shared>,
@@ -51,34 +62,41 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
+    /// Returns a queue whose worker has not ended.
+    #[inline]
+    pub(crate) fn live(&mut self, queue: QueueId) -> Result<&mut Queue, Refused> {
+        match self.all.get_mut(queue.index()) {
+            Some(state) if !self.shared.timelines[queue.index()].has_ended() => Ok(state),
+            _ => Err(ended(queue)),
+        }
+    }
+
     /// Appends an entry to a queue: `build` fills an empty entry in place. If `build` refuses, the entry stays in the
-    /// queue and does nothing.
+    /// queue and does nothing. Aborts if `build` panics, since a claimed slot cannot be returned. Blocks only if the queue
+    /// has more tasks than it takes ([`QUEUE_DEPTH_MAX`](millstream_host::QUEUE_DEPTH_MAX)).
     #[inline]
     pub(crate) fn push(
         &mut self,
         queue: QueueId,
         cursor: Cursor,
-        mut build: impl FnMut(&mut Entry) -> Result<(), Refused>,
+        build: impl FnOnce(&mut Entry) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        match self.all.get_mut(queue.index()) {
-            Some(state) if !self.shared.timelines[queue.index()].has_ended() => {
-                let mut outcome = Ok(());
-                state.wake_pending |= self.defers_wakes;
-                let write = |slot: &mut MaybeUninit<Entry>| {
-                    let entry = Entry::init(slot, cursor);
-                    if let Err(refused) = build(entry) {
-                        entry.cancel();
-                        outcome = Err(refused);
-                    }
-                };
-                // SAFETY: `Entry::init` initializes the slot.
-                unsafe { state.feed.push_unless(write, || self.defers_wakes) };
-                outcome
-            }
-            _ => Err(Refused::Lost(format!(
-                "the worker thread of {queue} has ended"
-            ))),
+        let defers_wakes = self.defers_wakes;
+        let state = self.live(queue)?;
+        let slot = state.feed.reserve().ok_or_else(|| ended(queue))?;
+        state.wake_pending |= defers_wakes;
+        let guard = AbortOnUnwind;
+        // SAFETY: the slot is this thread's until it is committed.
+        let entry = Entry::init(unsafe { &mut *slot.as_ptr() }, cursor);
+        state.before.move_to(&mut entry.before);
+        let outcome = build(entry);
+        if outcome.is_err() {
+            entry.cancel();
         }
+        std::mem::forget(guard);
+        // SAFETY: the slot was reserved above, and is initialized.
+        unsafe { state.feed.commit(slot, || defers_wakes) };
+        outcome
     }
 
     /// Runs the small entries that were pushed since wakes are deferred. `large` decides about the others: wakes
@@ -105,4 +123,9 @@ impl Queues {
             all: executors.collect(),
         })
     }
+}
+
+#[cold]
+fn ended(queue: QueueId) -> Refused {
+    Refused::Lost(format!("the worker thread of {queue} has ended"))
 }

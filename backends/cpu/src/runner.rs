@@ -20,7 +20,7 @@
 //!
 //! ```text
 //!  worker of queue 0                        worker of queue 1
-//!  a: inputs, run, settle, drop             Wait(0@1): timeline 0 < 1: pause, park at timeline 0
+//!  a: inputs, run, settle, drop             b waits for 0@1: timeline 0 < 1: pause, park at timeline 0
 //!  timeline 0: publish(1) -> wakes waiters  wakes; 1 >= 1
 //!                                           b: inputs (sees the poison of a), run, ...
 //! ```
@@ -71,16 +71,13 @@ impl Runner {
     /// Runs a task and publishes its cursor.
     #[inline]
     pub(crate) fn run(&mut self, entry: &mut Entry) {
-        if let Op::Forget = entry.op {
-            return self.settle(entry, &Ok(()));
+        if let Some(task) = entry.before.withdrawal.take() {
+            self.withdrawals.set(task);
         }
-        if let Op::Withdrawable(_) = entry.op {
-            if let Op::Withdrawable(task) = std::mem::replace(&mut entry.op, Op::Mark) {
-                self.withdrawals.set(task);
-            }
-            return;
+        if let Some(stale) = entry.before.stale.take() {
+            settle::outputs(&self.table, &stale, &Ok(()));
         }
-        if !matches!(entry.op, Op::Mark | Op::Wait(_)) {
+        if !matches!(entry.op, Op::Mark) {
             let start = self.spans.start();
             let outcome = match self.withdrawn(entry) {
                 Some(failure) => Err(refuse(entry, failure)),

@@ -30,6 +30,12 @@ impl Shared {
         self.timelines.iter().for_each(|timeline| timeline.end());
     }
 
+    /// Returns `true` if all points have passed.
+    #[inline]
+    pub(crate) fn have_passed(&self, points: &[Point]) -> bool {
+        points.iter().all(|point| self.has_passed(*point))
+    }
+
     /// Returns `true` if the point has passed. A queue that does not exist has nothing to wait for.
     pub(crate) fn has_passed(&self, point: Point) -> bool {
         match self.timelines.get(point.queue.index()) {

@@ -2,7 +2,7 @@
 //! close wakes all waiting senders.
 
 use super::{gate, spinner};
-use millstream_loom::{Bound, check};
+use millstream_loom::{Bound, Receives, Sends, check};
 use millstream_sync::facade::Arc;
 use millstream_sync::mailbox::{Receiver, Refused, RoomPlace, Sender, mailbox};
 use std::future::poll_fn;
@@ -12,6 +12,12 @@ use std::task::{Poll, Waker};
 /// Creates a mailbox with room for two messages.
 fn small<T: Send>() -> (Sender<T>, Receiver<T>) {
     mailbox(2, gate())
+}
+
+/// Shares a sender between two threads.
+fn shared<T>(tx: Sender<T>) -> (Arc<Sender<T>>, Arc<Sender<T>>) {
+    let tx = Arc::new(tx);
+    (tx.clone(), tx)
 }
 
 /// Creates a full mailbox with the messages 0 and 1.
@@ -97,7 +103,7 @@ fn a_sender_that_waits_for_room_is_woken() {
 fn two_senders_lose_no_message() {
     check(Bound::ThreeThreads, |sides| {
         let (tx, rx) = small();
-        let other = tx.clone();
+        let (tx, other) = shared(tx);
         let (got, one, two) = sides.run_three(
             move || drain(rx),
             move || tx.send(1).unwrap(),
@@ -111,7 +117,7 @@ fn two_senders_lose_no_message() {
 fn two_senders_wait_for_room_within(bound: Bound) {
     check(bound, |sides| {
         let (tx, rx) = full();
-        let other = tx.clone();
+        let (tx, other) = shared(tx);
         let (got, one, two) = sides.run_three(
             move || drain(rx),
             move || tx.send(2).is_ok(),
@@ -190,15 +196,10 @@ fn dropped_tasks_do_not_absorb_the_wake_of_a_thread() {
 }
 
 #[test]
-fn dropping_the_last_sender_closes_the_mailbox() {
+fn dropping_the_sender_closes_the_mailbox() {
     check(Bound::TwoThreads, |sides| {
         let (tx, rx) = small::<u32>();
-        let other = tx.clone();
-        let receive = move || {
-            drop(tx);
-            drain(rx)
-        };
-        let (got, ()) = sides.run(receive, move || drop(other));
+        let (got, ()) = sides.run(move || drain(rx), move || drop(tx));
         assert!(got.is_empty());
     });
 }
@@ -208,7 +209,8 @@ fn dropping_the_last_sender_closes_the_mailbox() {
 fn the_tail_covers_earlier_sends() {
     check(Bound::TwoThreads, |sides| {
         let (tx, _rx) = small();
-        let (other, probe) = (tx.clone(), tx.probe());
+        let probe = tx.probe();
+        let (tx, other) = shared(tx);
         let ((position, tail), _) = sides.run(
             move || (tx.send(1).unwrap(), probe.tail()),
             move || other.send(2).unwrap(),
@@ -274,8 +276,8 @@ fn deep_two_senders_two_messages() {
     check(Bound::ThreeThreads, |sides| {
         let (tx, rx) = small();
         let send =
-            |tx: Sender<u32>, from: u32| move || [from, from + 1].map(|i| tx.send(i).unwrap());
-        let other = tx.clone();
+            |tx: Arc<Sender<u32>>, from: u32| move || [from, from + 1].map(|i| tx.send(i).unwrap());
+        let (tx, other) = shared(tx);
         let (got, ..) = sides.run_three(move || drain(rx), send(tx, 1), send(other, 3));
         assert_eq!(sorted(got), [1, 2, 3, 4]);
     });

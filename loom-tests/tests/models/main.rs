@@ -15,14 +15,12 @@ mod index_stack;
 mod left_wakers;
 mod line;
 mod mailbox;
-mod overflow;
 mod poison;
 mod reply;
 mod requests;
 mod slots;
 mod team;
 mod timeline;
-mod tokens;
 
 use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;

@@ -1,7 +1,8 @@
 //! Requests by mailbox and reply: an accepted request always ends, even against a shutdown (I5).
 
 use super::{SPIN, gate, spinner};
-use millstream_loom::{Bound, check};
+use millstream_loom::{Bound, Receives, Sends, check};
+use millstream_sync::facade::Arc;
 use millstream_sync::mailbox::{Receiver, Sender, mailbox};
 use millstream_sync::reply::{Closed, ReplySender, reply};
 
@@ -74,6 +75,7 @@ fn a_request_that_waits_for_room_ends_when_the_actor_is_dropped() {
 fn two_clients_within(bound: Bound) {
     check(bound, |sides| {
         let (tx, mut rx) = actor();
+        let tx = Arc::new(tx);
         let other = tx.clone();
         let (_, one, two) = sides.run_three(
             move || answer_one(&mut rx),

@@ -1,7 +1,7 @@
 //! Slots: the count, the free list, the dropped list, and the stamp of a drop (I4).
 
 use super::{SPIN, gate, spinner};
-use millstream_loom::{Bound, Payload, check};
+use millstream_loom::{Bound, Payload, Sends, check};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;
 use millstream_sync::slots::{Availability, Sink, Slots};

@@ -102,9 +102,16 @@ impl Stream {
         data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
         let permit = self.upload_permit(bytes)?;
-        self.submit_with(|task| {
-            fill_upload(task, (target, layout), data(), permit);
-        })
+        let stream = self.registered_id()?;
+        let credit = self.task_credit(1)?;
+        // Before the slot is reserved, since the device takes no message behind it while the bytes are copied.
+        let mut task = Task::new(Some(stream), Op::Taken);
+        fill_upload(&mut task, (target, layout), data(), permit);
+        let slot = self.device().reserve(self.waits())?;
+        credit.sent();
+        self.bind_terms(&mut task);
+        slot.send(task);
+        Ok(())
     }
 
     /// Returns the staging memory that uploads use.

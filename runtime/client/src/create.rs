@@ -145,35 +145,22 @@ impl Stream {
             Ok(sent) => sent,
             Err(error) => return Err(Returned { value, error }),
         };
-        let mut message = second.begin(Some(stream), op(value));
-        fill(&mut message);
-        self.bind_terms(&mut message);
-        message.send();
+        self.send((stream, second), op(value), fill);
         Ok(hold)
     }
 
     /// Submits the reservation of a slice.
     pub(crate) fn submit_reservation(&self, slice: NewSlice) -> Result<SlotRef, Error> {
-        let stream = self.registered_id()?;
-        self.acquire_task_credit()?;
-        let slot = self.slot()?;
-        Ok(self.send_reservation((stream, slot), slice))
+        Ok(self.send_reservation(self.task_slot()?, slice))
     }
 
-    pub(crate) fn send_reservation(
-        &self,
-        (stream, slot): (StreamId, Slot<'_>),
-        slice: NewSlice,
-    ) -> SlotRef {
+    pub(crate) fn send_reservation(&self, slot: (StreamId, Slot<'_>), slice: NewSlice) -> SlotRef {
         let op = Op::Reserve {
             client: self.client().shared.id,
             mode: slice.mode,
             position: 0,
         };
-        let mut message = slot.begin(Some(stream), op);
-        message.push_binding(slice.binding);
-        self.bind_terms(&mut message);
-        message.send();
+        self.send(slot, op, |task| task.push_binding(slice.binding));
         slice.sent()
     }
 

@@ -23,60 +23,8 @@ use millstream_sync::reply::reply;
 
 use crate::helpers::Helper;
 use crate::host::foreign_resources;
+use crate::task_end::TaskEnd;
 use crate::{IntoBindings, Pending, Permit, Returned, Stream};
-
-/// The end of a task that code outside of the device carries out. A drop fails the task.
-pub(crate) struct TaskEnd {
-    pub(crate) name: Arc<str>,
-    /// Whether its code may have written a part of its output when it fails.
-    pub(crate) extent: Extent,
-    /// `None` once the end is reported.
-    pub(crate) done: Option<HostDone>,
-    /// `None` if the device keeps the permit until it knows of the end.
-    pub(crate) _permit: Option<Permit>,
-}
-
-impl TaskEnd {
-    /// Reports the end.
-    pub(crate) fn report(mut self, outcome: HostOutcome) {
-        if let Some(done) = self.done.take() {
-            done.end(outcome);
-        }
-    }
-
-    /// Fails the task.
-    pub(crate) fn fail(self, reason: Reason) {
-        let failure = self.failure(reason);
-        self.report(HostOutcome::Failed(failure));
-    }
-
-    /// Fails the task because of another failure.
-    pub(crate) fn fail_by(self, cause: FailureRef) {
-        let failure = Arc::new(Failure {
-            extent: self.extent,
-            ..(*Failure::input(&self.name, cause)).clone()
-        });
-        self.report(HostOutcome::Failed(failure));
-    }
-
-    fn failure(&self, reason: Reason) -> FailureRef {
-        Arc::new(Failure {
-            task: self.name.clone(),
-            reason,
-            extent: self.extent,
-            origin: None,
-        })
-    }
-}
-
-impl Drop for TaskEnd {
-    fn drop(&mut self) {
-        if let Some(done) = self.done.take() {
-            let why = "it was dropped before it was completed".to_owned();
-            done.end(HostOutcome::Failed(self.failure(Reason::Refused(why))));
-        }
-    }
-}
 
 /// An external task that has begun: see [`Stream::external`]. Until it ends, tasks that conflict with its bindings are
 /// held, and so are the later tasks of its stream; all others go on.
@@ -91,12 +39,7 @@ pub struct ExternalTask {
 
 impl ExternalTask {
     fn new((done, resources, name): Begun, permit: Option<Permit>) -> Self {
-        let end = TaskEnd {
-            name,
-            extent: Extent::MaybePartial,
-            done: Some(done),
-            _permit: permit,
-        };
+        let end = TaskEnd::begun(name, Extent::MaybePartial, done, permit);
         Self { resources, end }
     }
 

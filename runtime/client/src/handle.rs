@@ -32,12 +32,10 @@ use millstream_protocol::{
 #[repr(C)]
 pub struct Handle<T: Element = u8> {
     hold: SlotRef,
-    /// Size of the whole slice, in bytes.
-    slice_bytes: u64,
-    /// Bytes cut off the front: a multiple of the element's size.
-    offset_start: u64,
-    /// Bytes cut off the end. The remaining size is a multiple of the element's size.
-    offset_end: u64,
+    /// The first byte in the slice: a multiple of the element's size.
+    start: u64,
+    /// The number of bytes: a multiple of the element's size.
+    size: u64,
     element: PhantomData<fn() -> T>,
 }
 
@@ -45,9 +43,8 @@ impl<T: Element> Handle<T> {
     pub(crate) fn new(hold: SlotRef, slice_bytes: u64) -> Self {
         Self {
             hold,
-            slice_bytes,
-            offset_start: 0,
-            offset_end: 0,
+            start: 0,
+            size: slice_bytes,
             element: PhantomData,
         }
     }
@@ -55,7 +52,7 @@ impl<T: Element> Handle<T> {
     /// Returns the size of the view, in bytes.
     #[inline]
     pub fn size(&self) -> u64 {
-        self.slice_bytes - self.offset_start - self.offset_end
+        self.size
     }
 
     /// Returns the number of elements in the view.
@@ -73,7 +70,7 @@ impl<T: Element> Handle<T> {
     /// Returns the offset of the view within its slice, in bytes.
     #[inline]
     pub fn start(&self) -> u64 {
-        self.offset_start
+        self.start
     }
 
     /// Returns the id of the slice that the view belongs to.
@@ -89,7 +86,8 @@ impl<T: Element> Handle<T> {
     /// a whole number of elements.
     pub fn offset_start(mut self, bytes: u64) -> Result<Self, ArgumentError> {
         self.check_cut(bytes)?;
-        self.offset_start += bytes;
+        self.start += bytes;
+        self.size -= bytes;
         Ok(self)
     }
 
@@ -99,7 +97,7 @@ impl<T: Element> Handle<T> {
     /// Same as [`Handle::offset_start`].
     pub fn offset_end(mut self, bytes: u64) -> Result<Self, ArgumentError> {
         self.check_cut(bytes)?;
-        self.offset_end += bytes;
+        self.size -= bytes;
         Ok(self)
     }
 
@@ -130,10 +128,17 @@ impl<T: Element> Handle<T> {
         if start > end || end > self.size() {
             return Err(ArgumentError::out_of_bounds(start, end, self.size()));
         }
-        let mut view = self.clone();
-        view.offset_start += start;
-        view.offset_end = self.slice_bytes - self.offset_start - end;
-        Ok(view)
+        Ok(self.part(start, end - start))
+    }
+
+    /// Returns a view of these bytes of the view, which lie in it.
+    fn part<U: Element>(&self, start: u64, size: u64) -> Handle<U> {
+        Handle {
+            hold: self.hold.clone(),
+            start: self.start + start,
+            size,
+            element: PhantomData,
+        }
     }
 
     /// Casts the view to elements of another type.
@@ -150,13 +155,7 @@ impl<T: Element> Handle<T> {
             );
             return Err(ArgumentError::new(ArgumentErrorKind::Alignment, message));
         }
-        Ok(Handle {
-            hold: self.hold.clone(),
-            slice_bytes: self.slice_bytes,
-            offset_start: self.offset_start,
-            offset_end: self.offset_end,
-            element: PhantomData,
-        })
+        Ok(self.part(0, self.size))
     }
 
     /// Casts the view to bytes, for calls that take handles of any element type. Increments no reference count.
@@ -207,7 +206,7 @@ impl<T: Element> Handle<T> {
     /// Returns the view as the argument of a task, with the given access.
     #[inline]
     pub fn binding(&self, access: Access) -> Binding {
-        Binding::new(self.id(), self.offset_start, self.size(), access)
+        Binding::new(self.id(), self.start, self.size, access)
     }
 }
 
@@ -225,13 +224,7 @@ fn check_whole_elements<T: Element>(bytes: u64) -> Result<(), ArgumentError> {
 
 impl<T: Element> Clone for Handle<T> {
     fn clone(&self) -> Self {
-        Self {
-            hold: self.hold.clone(),
-            slice_bytes: self.slice_bytes,
-            offset_start: self.offset_start,
-            offset_end: self.offset_end,
-            element: PhantomData,
-        }
+        self.part(0, self.size)
     }
 }
 
@@ -249,14 +242,7 @@ impl<T: Element> Drop for Handle<T> {
 
 impl<T: Element> std::fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Handle<{}>({}, bytes {}..{} of {})",
-            T::DTYPE,
-            self.id(),
-            self.offset_start,
-            self.slice_bytes - self.offset_end,
-            self.slice_bytes
-        )
+        let (id, start, end) = (self.id(), self.start, self.start + self.size);
+        write!(f, "Handle<{}>({id}, bytes {start}..{end})", T::DTYPE)
     }
 }

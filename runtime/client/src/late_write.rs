@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::{
-    Access, Element, Error, Failure, FailureRef, HostBytes, HostDone, HostNeeds, HostOutcome,
-    HostUpload, Reason,
-};
+use millstream_protocol::{Access, Element, Error, FailureRef, HostBytes, HostNeeds, Reason};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::arguments::bind;
-use crate::copies::same_length;
 use crate::external::external_work;
 use crate::handle::Handle;
-use crate::{Permit, Returned, Stream};
+use crate::task_end::{Meeting, TaskEnd};
+use crate::{Returned, Stream};
 
 /// The bytes of a write that has its place in the order already: see [`Stream::write_later`]. May be sent to another
 /// thread.
@@ -20,55 +17,9 @@ use crate::{Permit, Returned, Stream};
 /// A drop without [`LateWrite::send`] fails the write.
 #[must_use = "a drop fails the write"]
 pub struct LateWrite {
-    name: Arc<str>,
     bytes: u64,
     meeting: Arc<Mutex<Meeting>>,
-}
-
-/// The turn of the task and its bytes, which arrive in any order.
-enum Meeting {
-    /// Neither has arrived.
-    Open,
-    /// The task's turn has come, and its bytes have not arrived.
-    Turn(HostDone, Permit),
-    /// The bytes have arrived, or never will.
-    Outcome(HostOutcome),
-    /// Both have arrived, or the task cannot run.
-    Over,
-}
-
-impl Meeting {
-    /// The task's turn has come.
-    fn turn(meeting: &Mutex<Self>, done: HostDone, permit: Permit) {
-        let mut state = lock(meeting);
-        match std::mem::replace(&mut *state, Self::Over) {
-            Self::Outcome(outcome) => {
-                drop(state);
-                done.end(outcome);
-            }
-            _ => *state = Self::Turn(done, permit),
-        }
-    }
-
-    /// The outcome is known. Only the first one counts.
-    fn outcome(meeting: &Mutex<Self>, outcome: HostOutcome) {
-        let mut state = lock(meeting);
-        match std::mem::replace(&mut *state, Self::Over) {
-            Self::Open => *state = Self::Outcome(outcome),
-            Self::Turn(done, _permit) => {
-                drop(state);
-                done.end(outcome);
-            }
-            settled => *state = settled,
-        }
-    }
-
-    /// The task cannot run.
-    fn cannot_run(meeting: &Mutex<Self>) {
-        let settled = std::mem::replace(&mut *lock(meeting), Self::Over);
-        // Its bytes, which are user code, are dropped outside of the lock.
-        drop(settled);
-    }
+    end: TaskEnd,
 }
 
 impl LateWrite {
@@ -89,44 +40,23 @@ impl LateWrite {
     /// [`Error::Argument`] if the number of bytes is not [`LateWrite::expected_bytes`]; the write then fails. The error
     /// carries `data`.
     pub fn send<H: HostBytes>(self, data: H) -> Result<(), Returned<H>> {
-        let upload = HostUpload::<H>::new(data);
-        match same_length(&self.name, upload.len() as u64, self.bytes) {
-            Ok(()) => {
-                Meeting::outcome(&self.meeting, HostOutcome::Arrived(upload.erase()));
-                Ok(())
-            }
-            Err(error) => Err(Returned {
-                value: upload.into_data(),
-                error,
-            }),
-        }
+        self.end.arrive(data, self.bytes)
     }
 
     /// Fails the write: its target is poisoned.
     pub fn fail(self, reason: Reason) {
-        let failure = Failure::not_run(&self.name, reason);
-        Meeting::outcome(&self.meeting, HostOutcome::Failed(failure));
+        self.end.fail(reason);
     }
 
     /// Fails the write because of another failure, such as that of a task on another device.
     pub fn fail_by(self, cause: FailureRef) {
-        let failure = Failure::input(&self.name, cause);
-        Meeting::outcome(&self.meeting, HostOutcome::Failed(failure));
-    }
-}
-
-impl Drop for LateWrite {
-    fn drop(&mut self) {
-        // Without effect once an outcome was sent.
-        let why = "its bytes were dropped before they were sent".to_owned();
-        let failure = Failure::not_run(&self.name, Reason::Refused(why));
-        Meeting::outcome(&self.meeting, HostOutcome::Failed(failure));
+        self.end.fail_by(cause);
     }
 }
 
 impl std::fmt::Debug for LateWrite {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LateWrite({}, {} bytes)", self.name, self.bytes)
+        write!(f, "LateWrite({}, {} bytes)", self.end.name, self.bytes)
     }
 }
 
@@ -152,20 +82,19 @@ impl Stream {
         target: &Handle<T>,
     ) -> Result<LateWrite, Error> {
         let name: Arc<str> = name.into();
-        let late = LateWrite {
-            name: name.clone(),
-            bytes: target.size(),
-            meeting: Arc::new(Mutex::new(Meeting::Open)),
-        };
-        let meeting = late.meeting.clone();
-        let target = bind(target, Access::Write);
-        self.submit_host(&target, (), |(), permit| {
+        let meeting = Arc::new(Mutex::new(Meeting::Open));
+        let met = meeting.clone();
+        let bound = bind(target, Access::Write);
+        self.submit_host(&bound, name.clone(), |name, permit| {
             external_work(name, HostNeeds::Nothing, move |begun| match begun {
-                Ok((done, _resources, _name)) => Meeting::turn(&meeting, done, permit),
-                Err(_) => Meeting::cannot_run(&meeting),
+                Ok((done, _resources, _name)) => Meeting::turn(&met, done, permit),
+                Err(_) => Meeting::cannot_run(&met),
             })
+        })?;
+        Ok(LateWrite {
+            bytes: target.size(),
+            meeting: meeting.clone(),
+            end: TaskEnd::early(name, meeting),
         })
-        .map_err(|returned| returned.error)?;
-        Ok(late)
     }
 }

@@ -37,6 +37,7 @@ mod scalar_values;
 mod slots;
 mod staged;
 mod stream;
+mod task_end;
 mod tensors;
 mod typed_kernel;
 mod when_ready;

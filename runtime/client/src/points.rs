@@ -58,20 +58,16 @@ impl Stream {
     /// [`Error::Closed`], [`Error::NoRoomHere`]; through [`Stream::nowait`] also [`Error::Busy`]. The
     /// error carries the value, which was not dropped.
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
-        let begun = self.registered_id().and_then(|stream| {
-            let permit = self.job_permit()?;
-            self.acquire_task_credit()?;
-            Ok((stream, permit, self.slot()?))
-        });
-        match begun {
-            Ok((stream, permit, slot)) => {
-                let value = DeferredDrop {
-                    _value: value,
-                    _permit: permit,
+        match self.job_permit() {
+            Ok(permit) => {
+                let op = |(value, permit)| {
+                    Op::DropAfter(Box::new(DeferredDrop {
+                        _value: value,
+                        _permit: permit,
+                    }))
                 };
-                slot.begin(Some(stream), Op::DropAfter(Box::new(value)))
-                    .send();
-                Ok(())
+                self.submit_value((value, permit), op, |_| {})
+                    .map_err(|returned| returned.map(|(value, _permit)| value))
             }
             Err(error) => Err(Returned { value, error }),
         }

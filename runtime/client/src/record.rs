@@ -40,10 +40,10 @@ use millstream_protocol::{
 
 use crate::arguments::{RecordedArguments, RecorderKey, ScalarParameter};
 use crate::handle::Handle;
-use crate::replay::{Holds, ReplayWords};
+use crate::replay::ReplayWords;
 use crate::reserve::bytes_of;
 use crate::scalar_values::ScalarParameters;
-use crate::{KernelHandle, Recording, Stream};
+use crate::{Recording, Stream};
 
 /// Records tasks instead of submitting them.
 pub struct Recorder<'a> {
@@ -52,7 +52,6 @@ pub struct Recorder<'a> {
     tasks: Vec<RecordedTask>,
     /// The slots of the scalar parameters that a task has, by its index.
     scalar_slots: Vec<(usize, Vec<ScalarSlot>)>,
-    kernels: Vec<KernelHandle>,
     recorded: RecordedArguments,
     /// The number of scalar parameters.
     scalars: u32,
@@ -98,7 +97,6 @@ impl<'a> Recorder<'a> {
             parameters: Parameters::default(),
             tasks: Vec::new(),
             scalar_slots: Vec::new(),
-            kernels: Vec::new(),
             recorded: RecordedArguments {
                 holds: Vec::new(),
                 key: RecorderKey::new(),
@@ -289,10 +287,7 @@ impl Recorder<'_> {
                     is_used: is_used.into(),
                 },
             },
-            Holds {
-                _slices: self.recorded.holds,
-                _kernels: self.kernels,
-            },
+            self.recorded.holds,
         ))
     }
 }

@@ -15,7 +15,7 @@ use millstream_protocol::{
 use crate::arguments::ScalarParameter;
 use crate::handle::Handle;
 use crate::scalar_values::ScalarParameters;
-use crate::{DeviceShared, KernelHandle, Stream};
+use crate::{DeviceShared, Stream};
 
 /// Tasks that were checked and resolved once, and can be replayed any number of times.
 ///
@@ -37,7 +37,8 @@ struct RecordingShared {
     by_slice: Box<[(SliceId, usize)]>,
     tasks: Arc<[RecordedTask]>,
     words: ReplayWords,
-    _holds: Holds,
+    /// References that keep the recorded slices and kernels alive.
+    _holds: Vec<SlotRef>,
 }
 
 /// The words of a replay: first those that [`ReplayArgs::words`] sets, then those of scalar parameters.
@@ -47,12 +48,6 @@ pub(super) struct ReplayWords {
     pub(super) scalars: ScalarParameters,
 }
 
-/// References that keep what was recorded alive.
-pub(super) struct Holds {
-    pub(super) _slices: Vec<SlotRef>,
-    pub(super) _kernels: Vec<KernelHandle>,
-}
-
 impl Recording {
     /// Creates a recording that is registered under `hold`.
     pub(super) fn new(
@@ -60,7 +55,7 @@ impl Recording {
         parameters: Vec<Parameter>,
         tasks: Arc<[RecordedTask]>,
         words: ReplayWords,
-        holds: Holds,
+        holds: Vec<SlotRef>,
     ) -> Self {
         let bindings: Box<[Binding]> = parameters.iter().map(|known| known.binding).collect();
         let slices = bindings.iter().map(|known| known.slice);

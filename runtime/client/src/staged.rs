@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use millstream_protocol::{
     Access, ArgumentError, Error, Extent, Failure, FailureRef, HostBytes, HostNeeds, HostOutcome,
-    HostUpload, Landed, MemoryError, Reason, ReleaseToken, VecLanding,
+    Landed, MemoryError, Reason, ReleaseToken, VecLanding,
 };
 use smallvec::SmallVec;
 
 use crate::copies::same_length;
-use crate::external::{TaskEnd, external_work};
+use crate::external::external_work;
 use crate::handle::Handle;
+use crate::task_end::TaskEnd;
 use crate::{Returned, Stream};
 
 /// Bytes of the host, aligned for elements of every type.
@@ -96,17 +97,7 @@ impl StagedTask {
     /// # Errors
     /// [`Error::Argument`] if the output has another length; the task then fails. The error carries `data`.
     pub fn complete_with<H: HostBytes>(self, data: H) -> Result<(), Returned<H>> {
-        let upload = HostUpload::<H>::new(data);
-        match same_length(&self.end.name, upload.len() as u64, self.output_bytes) {
-            Ok(()) => {
-                self.end.report(HostOutcome::Arrived(upload.erase()));
-                Ok(())
-            }
-            Err(error) => Err(Returned {
-                value: upload.into_data(),
-                error,
-            }),
-        }
+        self.end.arrive(data, self.output_bytes)
     }
 
     /// Fails the task: its output is poisoned.
@@ -178,12 +169,7 @@ impl Stream {
                                 bytes: input_bytes,
                             }),
                             output_bytes,
-                            end: TaskEnd {
-                                name,
-                                extent: Extent::NotRun,
-                                done: Some(done),
-                                _permit: Some(permit),
-                            },
+                            end: TaskEnd::begun(name, Extent::NotRun, done, Some(permit)),
                         })),
                         Err(cause) => {
                             let failure = Failure::input(&name, cause.clone());

@@ -377,14 +377,31 @@ impl Stream {
         error
     }
 
-    /// Submits a task. May block for room, unless the stream does not.
-    pub(crate) fn submit(&self, op: Op, fill: impl FnOnce(&mut Task)) -> Result<(), Error> {
+    /// Acquires the credit of a task and a mailbox slot. May block for room, unless the stream does not.
+    #[inline]
+    pub(crate) fn task_slot(&self) -> Result<(StreamId, Slot<'_>), Error> {
         let stream = self.registered_id()?;
         self.acquire_task_credit()?;
-        let mut message = self.slot()?.begin(Some(stream), op);
+        Ok((stream, self.slot()?))
+    }
+
+    /// Sends a task in its slot.
+    #[inline]
+    pub(crate) fn send(
+        &self,
+        (stream, slot): (StreamId, Slot<'_>),
+        op: Op,
+        fill: impl FnOnce(&mut Task),
+    ) {
+        let mut message = slot.begin(Some(stream), op);
         fill(&mut message);
         self.bind_terms(&mut message);
         message.send();
+    }
+
+    /// Submits a task. May block for room, unless the stream does not.
+    pub(crate) fn submit(&self, op: Op, fill: impl FnOnce(&mut Task)) -> Result<(), Error> {
+        self.send(self.task_slot()?, op, fill);
         Ok(())
     }
 
@@ -396,32 +413,13 @@ impl Stream {
         op: impl FnOnce(V) -> Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Returned<V>> {
-        let begun = self.registered_id().and_then(|stream| {
-            self.acquire_task_credit()?;
-            Ok((stream, self.slot()?))
-        });
-        let (stream, slot) = match begun {
-            Ok(begun) => begun,
-            Err(error) => return Err(Returned { value, error }),
-        };
-        let mut message = slot.begin(Some(stream), op(value));
-        fill(&mut message);
-        self.bind_terms(&mut message);
-        message.send();
-        Ok(())
-    }
-
-    /// As [`Stream::submit`]; `build` runs once the stream has room, and may panic.
-    pub(crate) fn submit_with(&self, build: impl FnOnce(&mut Task)) -> Result<(), Error> {
-        let stream = self.registered_id()?;
-        let credit = self.task_credit(1)?;
-        let mut task = Task::new(Some(stream), Op::Taken);
-        build(&mut task);
-        let slot = self.device().reserve(self.waits())?;
-        credit.sent();
-        self.bind_terms(&mut task);
-        slot.send(task);
-        Ok(())
+        match self.task_slot() {
+            Ok(slot) => {
+                self.send(slot, op(value), fill);
+                Ok(())
+            }
+            Err(error) => Err(Returned { value, error }),
+        }
     }
 
     /// Returns `true` if the handle is of the stream's device, in the same epoch.

@@ -69,7 +69,8 @@ impl Stream {
     ///
     /// Callers that wait for memory, tasks, uploads or jobs of one client are served in the order of their requests, blocking
     /// calls included. Those that wait for the mailbox compete with blocking calls on equal terms. Dropping the future
-    /// releases everything. A woken future holds its room until it is polled or dropped, so keep polling it. A driven
+    /// releases everything. A woken future holds its room until it is polled or dropped, so keep polling it: one that is
+    /// forgotten ([`std::mem::forget`]) holds what it was granted, and its place in the order, for good. A driven
     /// device must be pumped by another task or thread.
     ///
     /// The future sets no timer; to give up earlier, drop it, for example with the executor's timeout. If it is polled

@@ -2,6 +2,8 @@
 //! left behind.
 //!
 //! A watch registers a waker, and a change of the health wakes it: nothing polls (I11).
+//!
+//! For a forked child the device is closed. It takes no lock to find that: a thread of the parent may have held it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,7 +67,10 @@ impl HealthState {
 
     /// Returns the health of the device.
     pub fn health(&self) -> Health {
-        self.state().health
+        match self.process.is_current() {
+            true => self.state().health,
+            false => Health::Closed,
+        }
     }
 
     /// Sets the health and wakes all watches. A closed device stays closed.
@@ -95,14 +100,19 @@ impl HealthState {
 
     /// Creates a watch for changes from now on.
     pub fn watch(self: &Arc<Self>) -> HealthWatch {
-        let mut state = self.state();
-        state.watches += 1;
-        HealthWatch {
-            number: state.watches,
-            seen: state.changes,
-            over: state.health == Health::Closed,
+        let mut watch = HealthWatch {
             health_state: self.clone(),
+            number: 0,
+            seen: 0,
+            over: true,
+        };
+        if self.process.is_current() {
+            let mut state = self.state();
+            state.watches += 1;
+            (watch.number, watch.seen) = (state.watches, state.changes);
+            watch.over = state.health == Health::Closed;
         }
+        watch
     }
 }
 
@@ -169,7 +179,6 @@ impl HealthWatch {
 impl Drop for HealthWatch {
     fn drop(&mut self) {
         if !self.health_state.process.is_current() {
-            // A thread of the parent may have held the lock when this process was forked.
             return;
         }
         let mut state = self.health_state.state();
@@ -233,6 +242,32 @@ mod tests {
         assert_eq!(health_state.state().wakers.len(), 1);
         drop(watch);
         assert_eq!(health_state.state().wakers.len(), 0);
+    }
+
+    /// I5: a child that was forked while a thread held the lock learns that its device is closed.
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    fn forked_child_takes_no_lock_i5() {
+        let health_state = Arc::new(HealthState::default());
+        let mut status = 0;
+        health_state.change_if(LOST, || {
+            // SAFETY: the child makes calls that a signal handler may make, and ends; if it hangs, the alarm ends it.
+            unsafe {
+                match libc::fork() {
+                    0 => {
+                        libc::alarm(60);
+                        let mut watch = std::mem::ManuallyDrop::new(health_state.watch());
+                        let next = watch.poll_changed(&mut Context::from_waker(Waker::noop()));
+                        let closed = health_state.health() == Health::Closed;
+                        libc::_exit(i32::from(!closed || next != Poll::Ready(None)));
+                    }
+                    child => assert_eq!(libc::waitpid(child, &raw mut status, 0), child),
+                }
+            }
+            true
+        });
+        assert_eq!(status, 0);
+        assert_eq!(health_state.health(), LOST);
     }
 
     #[test]

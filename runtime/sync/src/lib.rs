@@ -13,7 +13,6 @@
 //! | [`handoff_lock`] | a lock whose owner sleeps while another thread does its work (stepping in) |
 //! | [`helped`] | an engine that its own thread runs, or a thread that waits for it |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages are built and used in the slots |
-//! | [`overflow`] | a mailbox with one sender that never waits |
 //! | [`line`](mod@line) | batches that a caller completes in place of the queue's thread |
 //! | [`flight`] | runs the work for a key once, however many threads want it |
 //! | [`reply`] | a one-shot channel; dropping the sender is an answer |
@@ -23,7 +22,6 @@
 //! | [`poison`] | poisoned byte ranges of a slice |
 //! | [`ranges`] | byte ranges with values |
 //! | [`credit`] | a bounded budget in flight, first come, first served |
-//! | [`tokens`] | a fixed set of tokens: one thread takes, any thread gives back |
 //! | [`team`] | threads that share the pieces of jobs |
 //! | [`payload`] | panic payloads and other values of user code that the runtime drops |
 //! | [`channel`] | the control plane's channel |
@@ -41,7 +39,6 @@ pub mod helped;
 pub mod index_stack;
 pub mod line;
 pub mod mailbox;
-pub mod overflow;
 pub mod payload;
 pub mod poison;
 pub mod ranges;
@@ -49,5 +46,4 @@ pub mod reply;
 pub mod slots;
 pub mod team;
 pub mod timeline;
-pub mod tokens;
 mod wait;

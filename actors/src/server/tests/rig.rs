@@ -2,6 +2,7 @@
 //! real one wakes it. So a missing wake-up shows (I5), and so does a loop that never sleeps (I11).
 
 use std::any::Any;
+use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex};
 
 use millstream_protocol::{
@@ -15,7 +16,7 @@ use millstream_sync::slots::Slots;
 use super::code::Guards;
 use super::ledger::{Call, Ledger};
 use super::script::{Script, Shared};
-use crate::server::{Action, Effect, Handover, HostToken, Server};
+use crate::server::{Effect, Handover, HostToken, Server};
 use millstream_state::points::Points;
 
 /// The most turns without a message from outside; a loop with more never sleeps.
@@ -43,9 +44,8 @@ pub(super) struct Rig {
     pub(super) guards: Guards,
     ends: Ends,
     collects: Vec<(DeferredDrop, Points)>,
-    /// The points that wake the device: its own, and those that the GC actor watches.
+    /// The points that wake the device.
     awaited: Vec<Point>,
-    watched: Vec<Point>,
     awake: bool,
 }
 
@@ -87,7 +87,6 @@ impl Rig {
             ends: Ends::default(),
             collects: Vec::new(),
             awaited: Vec::new(),
-            watched: Vec::new(),
             awake: false,
         };
         rig.kernel = Some(rig.register_kernel());
@@ -96,10 +95,17 @@ impl Rig {
 
     /// Sends a message. If the mailbox is full, runs turns until there is room.
     pub(super) fn send(&mut self, task: Task) {
-        while self.sender.depth() >= self.sender.capacity() {
-            self.turn();
+        let slot = loop {
+            match self.sender.try_reserve() {
+                Ok(slot) => break slot,
+                Err(_) => self.turn(),
+            };
+        };
+        // SAFETY: the slot was reserved just now, and is initialized and committed once.
+        unsafe {
+            slot.as_ptr().write(MaybeUninit::new(task));
+            self.sender.commit(slot, || false);
         }
-        assert!(self.sender.try_send(task).is_ok());
         self.awake = true;
     }
 
@@ -171,10 +177,9 @@ impl Rig {
                     resources,
                     token,
                 }),
-                Effect::HandOver(Handover { after, action, .. }) => match action {
-                    Action::Drop(value) => self.collects.push((value, after)),
-                    Action::WakeDevice => self.watched.extend(after.iter()),
-                },
+                Effect::HandOver(Handover { after, value, .. }) => {
+                    self.collects.push((value, after));
+                }
             }
         }
         worked
@@ -182,7 +187,6 @@ impl Rig {
 
     /// As `DeviceActor::prepare_idle`: returns `true` if there is something to do at once.
     fn prepare_idle(&mut self) -> bool {
-        self.server.watch_freed();
         self.carry_out();
         self.awaited = self.server.awaited_points().collect();
         self.wake_by_points();
@@ -197,15 +201,11 @@ impl Rig {
         self.awaited.iter().any(|point| self.passed(point))
     }
 
-    /// Does the work of the GC actor: drops values, and wakes the device for memory.
+    /// Wakes the device, and does the work of the GC actor: drops values.
     fn wake_by_points(&mut self) {
         let ledger = self.ledger.clone();
         let passed = |point: Point| ledger.get().published(point.queue) >= point.cursor;
-        let watched = self.watched.len();
-        self.watched.retain(|point| !passed(*point));
-        if self.watched.len() < watched || self.awake_by_points() {
-            self.awake = true;
-        }
+        self.awake |= self.awake_by_points();
         self.collects.retain(|(_, after)| !after.iter().all(passed));
     }
 

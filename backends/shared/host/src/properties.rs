@@ -13,8 +13,8 @@ pub const PITCH_ALIGNMENT: u64 = 64;
 /// The greatest number of bindings of one launch: a native cube can take chunks of as many.
 pub const BINDINGS_MAX: usize = 64;
 
-/// The greatest number of tasks that the server may have in flight on one queue. The queues themselves are unbounded.
-pub const QUEUE_DEPTH_MAX: usize = 1024;
+/// The greatest number of tasks that the server may have in flight on one queue.
+pub const QUEUE_DEPTH_MAX: usize = 1023;
 
 /// Returns the features that a CPU supports.
 pub fn features() -> BTreeSet<Feature> {

@@ -60,7 +60,7 @@ impl<T: Element> std::fmt::Debug for ScalarParameter<T> {
 
 /// What a recorder takes from arguments in addition to their packed form.
 pub(crate) struct RecordedArguments {
-    /// References that keep the recorded slices alive.
+    /// References that keep the recorded slices and kernels alive.
     pub(crate) holds: Vec<SlotRef>,
     /// The key of the recorder.
     pub(crate) key: Arc<RecorderKey>,

@@ -140,7 +140,7 @@ impl Recorder<'_> {
             task.push_binding(handle.binding(Access::Read));
             self.recorded.holds.push(handle.hold().clone());
         }
-        self.kernels.push(kernel.clone());
+        self.recorded.holds.push(kernel.hold.clone());
         let signature = kernel.kernel.signature();
         let shape = |spec: &BindingSpec| {
             let aliases = signature.aliases() && spec.share.is_shared_by_pointer();

@@ -62,52 +62,9 @@ pub struct AccessLog<const MAX: usize = MAX_SEGMENTS> {
 
 /// Segments, disjoint and sorted by start. Bytes without a segment were never used.
 ///
-/// Most slices are always accessed as a whole: a single segment needs no heap, and one comparison recognizes it. A list
-/// stays a list, so that bytes which are split and merged in turn do not allocate each time (I9).
-#[derive(Clone, Debug, Default)]
-enum Segments {
-    #[default]
-    None,
-    One(Segment),
-    List(Vec<Segment>),
-}
-
-impl Segments {
-    #[inline]
-    fn as_slice(&self) -> &[Segment] {
-        match self {
-            Segments::None => &[],
-            Segments::One(segment) => std::slice::from_ref(segment),
-            Segments::List(list) => list,
-        }
-    }
-
-    #[inline]
-    fn as_mut_slice(&mut self) -> &mut [Segment] {
-        match self {
-            Segments::None => &mut [],
-            Segments::One(segment) => std::slice::from_mut(segment),
-            Segments::List(list) => list,
-        }
-    }
-
-    /// Converts the segments to a list, permanently, and returns it.
-    fn list(&mut self) -> &mut Vec<Segment> {
-        if let Segments::None | Segments::One(_) = self {
-            let mut list = Vec::with_capacity(2);
-            if let Segments::One(segment) = std::mem::take(self) {
-                list.push(segment);
-            }
-            *self = Segments::List(list);
-        }
-        match self {
-            Segments::List(list) => list,
-            Segments::None | Segments::One(_) => {
-                unreachable!("the segments were just converted to a list")
-            }
-        }
-    }
-}
+/// Most slices are always accessed as a whole: a single segment needs no heap. A list that was on the heap stays there,
+/// so that bytes which are split and merged in turn do not allocate each time (I9).
+type Segments = SmallVec<[Segment; 1]>;
 
 impl<const MAX: usize> AccessLog<MAX> {
     /// Creates the log of a slice in reused memory. The points of `residue` still use the memory. They enter the log as
@@ -121,7 +78,7 @@ impl<const MAX: usize> AccessLog<MAX> {
             is_used = true;
         }
         if is_used && bytes > 0 {
-            log.segments = Segments::One(segment);
+            log.segments.push(segment);
         }
         log
     }
@@ -133,7 +90,7 @@ impl<const MAX: usize> AccessLog<MAX> {
         if range.is_empty() {
             return;
         }
-        for segment in self.segments.as_slice() {
+        for segment in &self.segments {
             if segment.overlaps(&range) {
                 segment.writes.for_each(&mut conflict);
                 if access.writes() {
@@ -148,10 +105,8 @@ impl<const MAX: usize> AccessLog<MAX> {
     /// `false` and changes nothing; the caller then calls [`AccessLog::conflicts`] and [`AccessLog::admit`].
     #[inline(always)]
     pub fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
-        let segment = match &mut self.segments {
-            Segments::One(segment) => segment,
-            Segments::List(list) if list.len() == 1 => &mut list[0],
-            Segments::List(_) | Segments::None => return false,
+        let [segment] = self.segments.as_mut_slice() else {
+            return false;
         };
         let own = segment.start == start
             && segment.end == end
@@ -181,30 +136,22 @@ impl<const MAX: usize> AccessLog<MAX> {
         if range.is_empty() {
             return;
         }
-        match &mut self.segments {
-            Segments::None => {
+        match self.segments.as_mut_slice() {
+            [] => {
                 let mut segment = Segment::new(range);
                 enter(&mut segment, access, used);
-                self.segments = Segments::One(segment);
+                self.segments.push(segment);
             }
-            Segments::One(segment) if segment.start == range.start && segment.end == range.end => {
+            [segment] if segment.start == range.start && segment.end == range.end => {
                 enter(segment, access, used);
             }
-            Segments::One(_) | Segments::List(_) => self.admit_part(range, access, used),
+            _ => self.admit_part(range, access, used),
         }
     }
 
     /// Enters a task whose range is not exactly that of the only segment.
     fn admit_part(&mut self, range: Range<u64>, access: Access, used: Use) {
-        if access.writes()
-            && let Segments::One(segment) = &mut self.segments
-            && range.start <= segment.start
-            && segment.end <= range.end
-        {
-            (segment.start, segment.end) = (range.start, range.end);
-            return enter(segment, access, used);
-        }
-        let list = self.segments.list();
+        let list = &mut self.segments;
         split(list, range.start);
         split(list, range.end);
         if access.writes() {
@@ -224,7 +171,7 @@ impl<const MAX: usize> AccessLog<MAX> {
     /// may have spread the task's entries beyond the bytes that the task accesses.
     #[inline]
     pub fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
-        for segment in self.segments.as_mut_slice() {
+        for segment in &mut self.segments {
             segment.writes.issue(stream, sequence, point);
             segment.reads.issue(stream, sequence, point);
         }
@@ -232,7 +179,7 @@ impl<const MAX: usize> AccessLog<MAX> {
 
     /// Calls `f` for each use: with `Write` for a write, with `Read` for a read since the last write.
     pub fn for_each(&self, mut f: impl FnMut(Access, Use)) {
-        for segment in self.segments.as_slice() {
+        for segment in &self.segments {
             segment.writes.for_each(|used| f(Access::Write, used));
             segment.reads.for_each(|used| f(Access::Read, used));
         }
@@ -241,7 +188,7 @@ impl<const MAX: usize> AccessLog<MAX> {
     /// Returns the number of segments.
     #[cfg(test)]
     pub(super) fn segments(&self) -> usize {
-        self.segments.as_slice().len()
+        self.segments.len()
     }
 }
 
@@ -257,7 +204,7 @@ fn enter(segment: &mut Segment, access: Access, used: Use) {
 }
 
 /// Splits the segment that contains `at`.
-fn split(list: &mut Vec<Segment>, at: u64) {
+fn split(list: &mut Segments, at: u64) {
     let cut = |segment: &Segment| segment.start < at && at < segment.end;
     if let Some(index) = list.iter().position(cut) {
         let mut tail = list[index].clone();
@@ -268,7 +215,7 @@ fn split(list: &mut Vec<Segment>, at: u64) {
 }
 
 /// Inserts empty segments for the bytes of `range` that have none.
-fn fill_gaps(list: &mut Vec<Segment>, range: Range<u64>) {
+fn fill_gaps(list: &mut Segments, range: Range<u64>) {
     let mut gaps: SmallVec<[Range<u64>; MAX_SEGMENTS]> = SmallVec::new();
     let mut at = range.start;
     for segment in list.iter().filter(|segment| segment.overlaps(&range)) {
@@ -285,13 +232,13 @@ fn fill_gaps(list: &mut Vec<Segment>, range: Range<u64>) {
     }
 }
 
-fn insert(list: &mut Vec<Segment>, segment: Segment) {
+fn insert(list: &mut Segments, segment: Segment) {
     let index = list.partition_point(|other| other.start < segment.start);
     list.insert(index, segment);
 }
 
 /// Merges the two neighbours that together span the fewest bytes.
-fn merge_closest(list: &mut Vec<Segment>) {
+fn merge_closest(list: &mut Segments) {
     let span = |pair: &[Segment]| pair[1].end - pair[0].start;
     let pairs = list.windows(2).enumerate();
     if let Some((index, _)) = pairs.min_by_key(|(_, pair)| span(pair)) {

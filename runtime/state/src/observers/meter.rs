@@ -2,7 +2,7 @@
 //!
 //! A sampled task takes one of a fixed number of *probes*, which is registered as a waker at the task's cursor. The
 //! thread that publishes the cursor wakes the probe, and the probe reads the clock. So no thread waits for a sample,
-//! and the device thread need not be awake.
+//! and the device thread need not be awake. A lock is held only for one record, for a probe, or to add up the counts.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -10,10 +10,9 @@ use std::task::{Wake, Waker};
 use millstream_protocol::metrics::Histogram;
 use millstream_sync::facade::{Mutex, Statistic, lock};
 use millstream_sync::timeline::Timeline;
-use millstream_sync::tokens::Tokens;
 
 /// The most sampled tasks that are in flight at once (I12).
-const PROBES: usize = Tokens::MAX;
+const PROBES: usize = u64::BITS as usize;
 
 /// A function that returns the time, in nanoseconds since a fixed moment. The runtime itself reads no clock.
 pub type ReadClock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -37,16 +36,20 @@ struct Timed {
 /// The parts that probes share.
 struct Shared {
     clock: ReadClock,
-    /// The owner of a probe's token may use the probe: the device thread until it has registered it at the timeline,
-    /// then the thread that wakes it.
-    tokens: Tokens,
-    /// Under a lock that is held for one record, or to add up its counts.
-    runs_ns: Mutex<Histogram>,
+    runs: Mutex<Runs>,
+}
+
+/// The times of sampled tasks, and the probes that are free.
+struct Runs {
+    times_ns: Histogram,
+    /// A bit for each. A probe that is not free belongs to the device thread until that has registered it at the
+    /// timeline, and then to the thread that wakes it.
+    free: u64,
 }
 
 /// A sampled task in flight.
 struct Probe {
-    token: usize,
+    index: usize,
     /// Written before the waker is registered, under the timeline's lock, and read when it is woken.
     issued_ns: Statistic,
     shared: Arc<Shared>,
@@ -57,8 +60,9 @@ impl Probe {
     fn end(&self) {
         let now_ns = (self.shared.clock)();
         let took_ns = now_ns.saturating_sub(self.issued_ns.get());
-        lock(&self.shared.runs_ns).record(took_ns);
-        self.shared.tokens.give_back(self.token);
+        let mut runs = lock(&self.shared.runs);
+        runs.times_ns.record(took_ns);
+        runs.free |= 1 << self.index;
     }
 }
 
@@ -82,12 +86,14 @@ impl Meter {
     pub fn timed(clock: ReadClock) -> Arc<Self> {
         let shared = Arc::new(Shared {
             clock,
-            tokens: Tokens::new(PROBES),
-            runs_ns: Mutex::default(),
+            runs: Mutex::new(Runs {
+                times_ns: Histogram::new(),
+                free: u64::MAX,
+            }),
         });
-        let probe = |token| {
+        let probe = |index| {
             let probe = Arc::new(Probe {
-                token,
+                index,
                 issued_ns: Statistic::default(),
                 shared: shared.clone(),
             });
@@ -131,10 +137,13 @@ impl Meter {
         let Some(timed) = &self.timed else {
             return true;
         };
-        let Some(token) = timed.shared.tokens.take() else {
+        let mut runs = lock(&timed.shared.runs);
+        let index = runs.free.trailing_zeros() as usize;
+        let Some((probe, waker)) = timed.probes.get(index) else {
             return false;
         };
-        let (probe, waker) = &timed.probes[token];
+        runs.free &= !(1 << index);
+        drop(runs);
         probe.issued_ns.set(issued_ns);
         // The registration is never cancelled: the cursor or the end of the timeline wakes it.
         if timeline.register_own(cursor, waker).is_none() {
@@ -145,22 +154,23 @@ impl Meter {
 
     /// Returns the histogram of the times from issue to completion of sampled tasks.
     pub(super) fn runs_ns(&self) -> Histogram {
-        copy(self.timed.as_ref().map(|timed| &timed.shared.runs_ns))
+        self.merged(|timed, all| all.merge(&lock(&timed.shared.runs).times_ns))
     }
 
     /// Returns the histogram of the times that values waited to be dropped.
     pub(super) fn value_waits_ns(&self) -> Histogram {
-        copy(self.timed.as_ref().map(|timed| &timed.value_waits_ns))
+        self.merged(|timed, all| all.merge(&lock(&timed.value_waits_ns)))
     }
-}
 
-/// Copies a histogram. It is allocated before the lock is taken, which a thread that publishes a timeline may wait for.
-fn copy(histogram: Option<&Mutex<Histogram>>) -> Histogram {
-    let mut copy = Histogram::new();
-    if let Some(histogram) = histogram {
-        copy.merge(&lock(histogram));
+    /// Returns the histogram to which `add` adds. It is allocated before a lock is taken, for which a thread that
+    /// publishes a timeline may wait.
+    fn merged(&self, add: impl FnOnce(&Timed, &mut Histogram)) -> Histogram {
+        let mut all = Histogram::new();
+        if let Some(timed) = &self.timed {
+            add(timed, &mut all);
+        }
+        all
     }
-    copy
 }
 
 #[cfg(test)]

@@ -87,14 +87,6 @@ impl Statistic {
         // Relaxed: nothing depends on it.
         self.0.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
     }
-
-    /// Sets the number to `value` if that is greater, from any thread.
-    #[inline]
-    pub fn raise(&self, value: u64) {
-        // Relaxed: nothing depends on it.
-        self.0
-            .fetch_max(value, std::sync::atomic::Ordering::Relaxed);
-    }
 }
 
 /// Keeps a value that is written often on cache lines of its own: two of them, since adjacent lines

@@ -75,7 +75,7 @@ use crate::gate::Gate;
 /// two. The receiver sleeps at `gate`, where it may also be woken for other reasons.
 pub fn mailbox<T: Send>(capacity: usize, gate: std::sync::Arc<Gate>) -> (Sender<T>, Receiver<T>) {
     let ring = crate::facade::Arc::new(ring::Ring::new(capacity, gate));
-    (Sender::first(ring.clone()), Receiver::new(ring))
+    (Sender::new(ring.clone()), Receiver::new(ring))
 }
 
 /// Why a message was not accepted.

@@ -1,7 +1,7 @@
 //! The consumer's side. A message may be used in place, in its slot, and is then dropped there.
 
 use super::ring::{Cursor, Ring};
-use crate::facade::{Arc, Spinner, relax, thread};
+use crate::facade::{Arc, relax, thread};
 use crate::gate::Gate;
 
 /// Pauses between polls of a slot that is claimed and not yet published, before yielding.
@@ -27,7 +27,7 @@ impl<T> Receiver<T> {
     }
 
     /// Passes the next message to `f` in place, then drops it and frees its slot, even if `f`
-    /// unwinds. While `f` runs, [`Self::head`] does not count the message yet.
+    /// unwinds.
     #[inline]
     pub fn try_recv_with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.ring.take_with(&mut self.cursor, f)
@@ -46,35 +46,10 @@ impl<T> Receiver<T> {
         self.ring.take_emptied(&mut self.cursor, f)
     }
 
-    /// Moves the next message out, if there is one.
-    #[inline]
-    pub fn try_recv(&mut self) -> Option<T> {
-        self.ring.take(&mut self.cursor)
-    }
-
-    /// Returns the next message; blocks until there is one. `None`: the mailbox is closed and empty.
-    #[inline]
-    pub fn recv(&mut self, spin: &mut Spinner) -> Option<T> {
-        if let Some(message) = self.try_recv() {
-            return Some(message);
-        }
-        let Self { ring, cursor } = self;
-        ring.gate.wait_until(spin, || match ring.take(cursor) {
-            None => ring.is_finished(cursor).then_some(None),
-            message => Some(message),
-        })
-    }
-
     /// Returns `true` if a message is waiting.
     #[inline]
     pub fn has_next(&self) -> bool {
         self.ring.is_published(self.cursor.head)
-    }
-
-    /// Returns the number of messages consumed, which is the position of the next one.
-    #[inline]
-    pub fn head(&self) -> u64 {
-        self.cursor.head
     }
 
     /// Refuses further messages; accepted ones can still be received.
@@ -117,16 +92,6 @@ impl<T> Receiver<T> {
     /// Returns the gate at which the receiver sleeps.
     pub fn gate(&self) -> &std::sync::Arc<Gate> {
         &self.ring.gate
-    }
-
-    /// Returns the number of messages that fit.
-    pub fn capacity(&self) -> usize {
-        self.ring.capacity()
-    }
-
-    /// Returns the number of messages accepted and not yet received.
-    pub fn depth(&self) -> usize {
-        usize::try_from(self.ring.tail() - self.cursor.head).unwrap_or(usize::MAX)
     }
 }
 

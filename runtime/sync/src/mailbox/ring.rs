@@ -4,7 +4,7 @@
 use super::Refused;
 use super::reserved::Reserved;
 use super::wait_list::{Ticket, WaitList};
-use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::facade::atomic::{AtomicU64, Ordering, fence};
 use crate::facade::cell::UnsafeCell;
 use crate::facade::{Padded, SpinPolicy, Spinner, Statistic, thread};
 use crate::gate::Gate;
@@ -29,7 +29,6 @@ pub(super) struct Ring<T> {
     tail: Padded<AtomicU64>,
     /// The number of messages received so far, for `depth` only.
     received: Padded<Statistic>,
-    pub(super) senders: Padded<AtomicUsize>,
     wait_list: Padded<WaitList>,
     pub(super) gate: Arc<Gate>,
     mask: u64,
@@ -57,15 +56,6 @@ impl Cursor {
     };
 }
 
-/// Aborts when dropped: a panic while a message is built would leave its slot claimed.
-struct AbortOnUnwind;
-
-impl Drop for AbortOnUnwind {
-    fn drop(&mut self) {
-        std::process::abort();
-    }
-}
-
 impl<T> Ring<T> {
     pub(super) fn new(capacity: usize, gate: Arc<Gate>) -> Self {
         let capacity = capacity.max(2).next_power_of_two() as u64;
@@ -76,7 +66,6 @@ impl<T> Ring<T> {
         Self {
             tail: Padded(AtomicU64::new(0)),
             received: Padded(Statistic::new(0)),
-            senders: Padded(AtomicUsize::new(1)),
             wait_list: Padded(WaitList::new()),
             gate,
             mask: capacity - 1,
@@ -93,10 +82,6 @@ impl<T> Ring<T> {
         );
         // SAFETY: `new` made `mask + 1` slots. A checked index costs each message 12 instructions.
         unsafe { self.slots.get_unchecked(index) }
-    }
-
-    pub(super) fn capacity(&self) -> usize {
-        self.slots.len()
     }
 
     /// Claims the next position, which accepts its message; the caller must fill the slot.
@@ -203,37 +188,6 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Builds the message of a claimed position, publishes it and wakes the receiver.
-    ///
-    /// # Safety
-    /// `pos` comes from a claim and is filled once; `write` initializes the slot.
-    #[inline]
-    pub(super) unsafe fn fill(&self, pos: u64, write: impl FnOnce(&mut MaybeUninit<T>)) {
-        // SAFETY: the caller's promises.
-        unsafe { self.fill_unless(pos, write, || false) }
-    }
-
-    /// As [`Self::fill`], but calls `instead` if the receiver sleeps; it returns `true` if it has
-    /// received in the receiver's place, which then sleeps on.
-    ///
-    /// # Safety
-    /// As [`Self::fill`].
-    #[inline]
-    pub(super) unsafe fn fill_unless(
-        &self,
-        pos: u64,
-        write: impl FnOnce(&mut MaybeUninit<T>),
-        instead: impl FnOnce() -> bool,
-    ) {
-        let slot = self.slot(pos);
-        let guard = AbortOnUnwind;
-        // SAFETY: claimed and not yet published, so the slot is this producer's alone.
-        slot.value.with_mut(|value| write(unsafe { &mut *value }));
-        std::mem::forget(guard);
-        // SAFETY: the caller's promises; the slot was just written.
-        unsafe { self.commit(pos, instead) };
-    }
-
     /// Returns the slot of a claimed position, to be written and committed.
     #[inline]
     pub(super) fn reserved(&self, pos: u64) -> Reserved<T> {
@@ -333,13 +287,6 @@ impl<T> Ring<T> {
         });
         drop(freed);
         Some(out)
-    }
-
-    /// Moves the next message out.
-    #[inline]
-    pub(super) fn take(&self, cursor: &mut Cursor) -> Option<T> {
-        // SAFETY: the slot is freed right after and its value is not dropped there, so it is read once.
-        self.take_emptied(cursor, |value| unsafe { std::ptr::read(value) })
     }
 
     /// Returns `slot`, the one at the head, to the producers; its value has been moved out or dropped.

@@ -4,13 +4,11 @@ use super::Refused;
 use super::reserved::Reserved;
 use super::ring::Ring;
 use super::wait_list::Ticket;
-use crate::facade::atomic::Ordering;
 use crate::facade::{Arc, SpinPolicy};
 use crate::slots::Sink;
-use std::mem::MaybeUninit;
 use std::task::{Poll, Waker};
 
-/// Sends messages. When the last sender is dropped, the mailbox closes and the receiver is woken.
+/// Sends messages, from any number of threads. When it is dropped, the mailbox closes and the receiver is woken.
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     spin: SpinPolicy,
@@ -40,52 +38,18 @@ impl Default for RoomPlace {
 }
 
 impl<T> Sender<T> {
-    /// Creates a sender that the ring's count includes already.
-    pub(super) fn first(ring: Arc<Ring<T>>) -> Self {
+    pub(super) fn new(ring: Arc<Ring<T>>) -> Self {
         Self {
             ring,
             spin: SpinPolicy::default(),
         }
     }
 
-    /// Sets how long a send spins while the mailbox is full, before it parks; clones inherit it.
+    /// Sets how long a send spins while the mailbox is full, before it parks.
     #[must_use]
     pub fn with_spin(mut self, spin: SpinPolicy) -> Self {
         self.spin = spin;
         self
-    }
-
-    /// Sends without waiting; returns the message's position.
-    #[inline]
-    pub fn try_send(&self, message: T) -> Result<u64, Refused> {
-        let pos = self.ring.claim()?;
-        Ok(self.put(pos, message))
-    }
-
-    /// Sends; may block until there is room. Returns the message's position.
-    #[inline]
-    pub fn send(&self, message: T) -> Result<u64, Refused> {
-        let pos = self.claim_waiting().ok_or(Refused::Closed)?;
-        Ok(self.put(pos, message))
-    }
-
-    /// Sends without waiting a message that `write` builds in its slot. If the receiver sleeps,
-    /// calls `instead`, which returns `true` if it has received in the receiver's place. `write`
-    /// runs only if the message is accepted; if it panics the process aborts, since a claimed slot
-    /// cannot be returned.
-    ///
-    /// # Safety
-    /// `write` initializes the slot.
-    #[inline]
-    pub unsafe fn try_send_unless(
-        &self,
-        write: impl FnOnce(&mut MaybeUninit<T>),
-        instead: impl FnOnce() -> bool,
-    ) -> Result<u64, Refused> {
-        let pos = self.ring.claim()?;
-        // SAFETY: just claimed; the caller promises that `write` initializes.
-        unsafe { self.ring.fill_unless(pos, write, instead) };
-        Ok(pos)
     }
 
     /// Claims a slot, if one is free. Later messages are not received before it is committed, and
@@ -99,7 +63,11 @@ impl<T> Sender<T> {
     /// Claims a slot; may block until one is free. `None`: the mailbox is closed. See [`Self::try_reserve`].
     #[inline]
     pub fn reserve(&self) -> Option<Reserved<T>> {
-        let pos = self.claim_waiting()?;
+        let pos = match self.ring.claim() {
+            Ok(pos) => pos,
+            Err(Refused::Closed) => return None,
+            Err(Refused::Full) => self.ring.claim_waiting(self.spin)?,
+        };
         Some(self.ring.reserved(pos))
     }
 
@@ -114,22 +82,6 @@ impl<T> Sender<T> {
         // SAFETY: the caller's promise; a slot is not `Clone`, so it is committed once.
         unsafe { self.ring.commit(position, instead) };
         position
-    }
-
-    #[inline]
-    fn claim_waiting(&self) -> Option<u64> {
-        match self.ring.claim() {
-            Ok(pos) => Some(pos),
-            Err(Refused::Closed) => None,
-            Err(Refused::Full) => self.ring.claim_waiting(self.spin),
-        }
-    }
-
-    #[inline]
-    fn put(&self, pos: u64, message: T) -> u64 {
-        // SAFETY: `pos` was just claimed, and `write` initializes the slot.
-        unsafe { self.ring.fill(pos, |slot| _ = slot.write(message)) };
-        pos
     }
 
     /// Waits for room by polling: ready if a message would be accepted; otherwise registers
@@ -157,16 +109,6 @@ impl<T> Sender<T> {
         self.ring.depth()
     }
 
-    /// Returns the number of messages that fit.
-    pub fn capacity(&self) -> usize {
-        self.ring.capacity()
-    }
-
-    /// Returns `true` if the mailbox is closed.
-    pub fn is_closed(&self) -> bool {
-        self.ring.is_closed()
-    }
-
     /// Returns a probe of this mailbox.
     pub fn probe(&self) -> Probe<T> {
         Probe {
@@ -175,24 +117,10 @@ impl<T> Sender<T> {
     }
 }
 
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Self {
-        // Relaxed: a clone is made from a sender, so the count cannot reach zero meanwhile.
-        self.ring.senders.fetch_add(1, Ordering::Relaxed);
-        Self {
-            ring: self.ring.clone(),
-            spin: self.spin,
-        }
-    }
-}
-
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: the sender that closes comes after all sends of the others.
-        if self.ring.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.ring.close();
-            self.ring.gate.wake();
-        }
+        self.ring.close();
+        self.ring.gate.wake();
     }
 }
 

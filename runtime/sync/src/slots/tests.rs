@@ -5,6 +5,7 @@ use crate::gate::Gate;
 use crate::mailbox::{Probe, mailbox};
 use crate::poison::PoisonCell;
 use std::collections::HashSet;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -106,10 +107,15 @@ fn the_stamp_of_a_drop_is_after_the_sends_before_it() {
     let (tx, mut rx) = mailbox::<u32>(8, Arc::new(Gate::new()));
     let table = Slots::<(), Probe<u32>>::new(100, tx.probe());
     let held = table.acquire().unwrap();
-    let position = tx.send(held.id().index).unwrap();
+    let slot = tx.try_reserve().unwrap();
+    // SAFETY: the slot is initialized and committed once.
+    let position = unsafe {
+        slot.as_ptr().write(MaybeUninit::new(held.id().index));
+        tx.commit(slot, || false)
+    };
     drop(held);
     table.take_dropped(|_, stamp| assert!(stamp > position));
-    assert_eq!(rx.try_recv(), Some(0));
+    assert_eq!(rx.try_recv_with(|index| *index), Some(0));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! | module | subject |
 //! | --- | --- |
 //! | `altered`, `backends` | the CPU with planted mistakes, which the suite must find; properties and languages of a backend |
+//! | `argument_texts` | the texts of argument errors |
 //! | `switch`, `loss_rig` | the switch that loses such a CPU, and helpers for the tests of lost devices |
 //! | `dropped_code` | the threads on which code is dropped that does not run |
 //! | `loss`, `reopening` | losing a device, and opening it again |
@@ -22,6 +23,7 @@
 mod support;
 
 mod altered;
+mod argument_texts;
 mod backends;
 mod dropped_code;
 mod forged_logs;
