@@ -5,18 +5,17 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use millstream_sync::flight::Flights;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::choice::{Choice, Chosen, Fastest};
 use crate::encoding::Identity;
 use crate::error::TuneError;
+use crate::flights::Flights;
 use crate::outcome::Outcome;
 use crate::race::Effort;
 use crate::set::{Checksum, TunableSet};
 use crate::store::Store;
-use crate::wait_graph::WaitGraph;
 
 /// A key: what a choice depends on.
 pub trait TuneKey:
@@ -44,12 +43,9 @@ pub(crate) type Choices<K> = HashMap<K, KnownChoice, foldhash::fast::RandomState
 
 pub(crate) struct Shared<K> {
     choices: RwLock<Choices<K>>,
-    /// Keys of which the last tuning found no working candidate, for the threads that waited for it.
-    pub(crate) failed: Mutex<HashMap<K, TuneError>>,
     /// Keys whose stored choice must be removed from the store.
     pub(crate) forgotten: Mutex<HashSet<K>>,
     pub(crate) flights: Flights<K>,
-    pub(crate) waits: Mutex<WaitGraph<K>>,
     pub(crate) store: Option<(Box<dyn Store>, Identity)>,
     pub(crate) effort: Effort,
 }
@@ -110,10 +106,8 @@ impl<K: TuneKey> Tuner<K> {
         Self {
             shared: Arc::new(Shared {
                 choices: RwLock::default(),
-                failed: Mutex::default(),
                 forgotten: Mutex::default(),
                 flights: Flights::default(),
-                waits: Mutex::default(),
                 store,
                 effort,
             }),
