@@ -3,7 +3,7 @@
 //! Loops are written once, as implementations of [`Loop`], and compiled for each level. Functions that they call must
 //! be `#[inline(always)]`, because only then they are compiled with the level's instructions.
 
-use crate::number::Real;
+use millstream_ir::scalar::arith::Real;
 
 /// A level of instruction sets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -189,11 +189,10 @@ fn comparisons_select_lanes() {
 /// Returns the result of a reduction that begins with one of its loops over these elements.
 fn reduced(op: ReduceOp, level: Level, loop_of: fn(&Reducer) -> Kernel, from: &[f32]) -> f32 {
     let reducer = reducer(op, DType::F32, level).expect("the reduction exists");
-    let (mut accumulator, mut result) = (0_u64, 0_f32);
+    let (mut accumulator, mut result) = (reducer.neutral, 0_f32);
     let at = (&raw mut accumulator).cast::<u8>();
     // SAFETY: there is room for one accumulator of any type; the elements exist.
     unsafe {
-        (reducer.begin)(at, at, at, at, 1);
         loop_of(&reducer)(at, from.as_ptr().cast(), at, at, from.len());
         (reducer.end)((&raw mut result).cast(), at, at, at, 1);
     }

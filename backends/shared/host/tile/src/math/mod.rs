@@ -8,7 +8,7 @@ pub(crate) mod f64;
 pub(crate) mod power;
 
 use crate::level::Arithmetic;
-use crate::number::Real;
+use millstream_ir::scalar::arith::Real;
 
 /// Evaluates a polynomial with these coefficients, the highest first.
 #[inline(always)]

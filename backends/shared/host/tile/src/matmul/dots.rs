@@ -10,8 +10,8 @@
 
 use super::{Product, run_loop};
 use crate::level::{Arithmetic, Level, Loop};
-use crate::number::Real;
 use crate::scratch::Scratch;
+use millstream_ir::scalar::arith::Real;
 
 /// The maximum number of rows, or columns, of the small side. With more, packing is cheap compared to the arithmetic.
 const ROWS_MAX: usize = 16;
