@@ -29,6 +29,12 @@ pub trait Number: Copy + PartialOrd + 'static {
     /// Returns `true` for NaN.
     fn is_nan(self) -> bool;
 
+    /// Returns `self * b + c`; of floats rounded once.
+    #[inline(always)]
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        self.times(b).plus(c)
+    }
+
     /// Returns the smaller value, or NaN if one is NaN.
     #[inline(always)]
     fn least(self, other: Self) -> Self {
@@ -64,12 +70,6 @@ pub trait Bits: Number {
     fn shifted_down(self, by: Self) -> Self;
     /// Inverts all bits.
     fn inverted(self) -> Self;
-}
-
-/// A float type.
-pub trait Real: Number {
-    /// Returns `self * b + c`, rounded once.
-    fn mul_add(self, b: Self, c: Self) -> Self;
 }
 
 macro_rules! integers {
@@ -150,8 +150,6 @@ macro_rules! floats {
             fn absolute(self) -> Self { self.abs() }
             #[inline(always)]
             fn is_nan(self) -> bool { self != self }
-        }
-        impl Real for $t {
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self { self.mul_add(b, c) }
         }
