@@ -24,11 +24,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use crate::error::TuneError;
-use crate::tuner::lock;
 
 /// The keys in flight of one tuner.
 pub(crate) struct Flights<K> {
@@ -131,4 +130,10 @@ impl<K: Hash + Eq + Clone> Flights<K> {
     pub(crate) fn failure(&self, key: &K) -> Option<TuneError> {
         lock(&self.state).failed.get(key).cloned()
     }
+}
+
+/// Locks a mutex. A panic leaves no partial change, since each change is one call of a map, so a poisoned lock may be
+/// used.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::choice::{Choice, Chosen, Fastest};
 use crate::encoding::Identity;
 use crate::error::TuneError;
-use crate::flights::Flights;
+use crate::flights::{Flights, lock};
 use crate::outcome::Outcome;
 use crate::race::Effort;
 use crate::set::{Checksum, TunableSet};
@@ -206,12 +206,6 @@ impl<K: TuneKey> Tuner<K> {
             self.forget_stored(key);
         }
     }
-}
-
-/// Locks a mutex. A panic leaves no partial change, since each change is one call of a map, so a poisoned lock may be
-/// used.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the error for a key without candidates.

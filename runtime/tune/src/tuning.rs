@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use crate::choice::{Choice, Chosen};
 use crate::error::TuneError;
-use crate::flights::Role;
+use crate::flights::{Role, lock};
 use crate::measure::Measure;
 use crate::outcome::{Candidate, Outcome};
 use crate::race::{Race, Step};
 use crate::set::{Checksum, TunableSet};
-use crate::tuner::{KnownChoice, TuneKey, Tuner, lock, no_candidates, only_candidate};
+use crate::tuner::{KnownChoice, TuneKey, Tuner, no_candidates, only_candidate};
 
 impl<K: TuneKey> Tuner<K> {
     /// Begins to tune a key. The caller advances the tuning with [`Tuning::advance`], on a driven device between pumps.

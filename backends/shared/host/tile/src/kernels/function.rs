@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use millstream_ir::{DType, UnaryOp, scalar};
 
-use super::map::{Operation, map1};
+use super::map::{self, Operation, map1};
 use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math;
@@ -44,8 +44,8 @@ functions! {
     Ceil64 of f64, x => x.ceil();
 }
 
-/// Returns the loop of a function, if the type has one.
-pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
+/// Returns the loop of a unary operation, if the type has one.
+pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     macro_rules! either {
         ($single:ident, $double:ident) => {
             match dtype {
@@ -65,7 +65,7 @@ pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
         UnaryOp::Erf if dtype == DType::F32 => map1::<f32, Erf32>(level),
         UnaryOp::Floor => either!(Floor32, Floor64),
         UnaryOp::Ceil => either!(Ceil32, Ceil64),
-        _ => return None,
+        _ => return map::unary(op, dtype, level),
     })
 }
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use millstream_ir::scalar::arith::{Bits, Number};
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use super::{by_size, function, operand, tile, tile_mut, with_bits, with_type};
+use super::{by_size, operand, tile, tile_mut, with_bits, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math::power::{power, power_usual};
 use crate::truth::Truth;
@@ -168,14 +168,14 @@ impl<T: Copy, const SB: bool, const SC: bool> Loop for Select<T, SB, SC> {
     }
 }
 
-/// Returns the loop of a unary operation, if the type has one.
-pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
+/// Returns the loop of a unary operation that is no function, if the type has one.
+pub(super) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     Some(match op {
         UnaryOp::Neg => with_type!(dtype, T => map1::<T, Neg>(level), else return None),
         UnaryOp::Abs => with_type!(dtype, T => map1::<T, Abs>(level), else return None),
         UnaryOp::Not if dtype == DType::Bool => map1::<u8, Inverse>(level),
         UnaryOp::Not => with_bits!(dtype, T => map1::<T, Not>(level), else return None),
-        _ => return function::of(op, dtype, level),
+        _ => return None,
     })
 }
 
