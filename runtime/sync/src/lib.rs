@@ -15,7 +15,6 @@
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages are built and used in the slots |
 //! | [`overflow`] | a mailbox with one sender that never waits |
 //! | [`line`](mod@line) | batches that a caller completes in place of the queue's thread |
-//! | [`flight`] | runs the work for a key once, however many threads want it |
 //! | [`reply`] | a one-shot channel; dropping the sender is an answer |
 //! | [`timeline`] | a queue's published progress |
 //! | [`slots`] | a table of reference-counted slots, with deferred drops |
@@ -34,7 +33,6 @@ pub mod channel;
 pub mod credit;
 pub mod deferred_wakes;
 pub mod facade;
-pub mod flight;
 pub mod gate;
 pub mod handoff_lock;
 pub mod helped;

@@ -1,6 +1,6 @@
 //! Nests without inner axes.
 
-use millstream_ir::nest::{BufferMode, Level, Op, Stride};
+use millstream_ir::nest::{Level, Op, Stride};
 use millstream_ir::scalar::Number;
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
@@ -191,53 +191,6 @@ fn every_order_of_strides_matches_the_reference() {
         ];
         check(&draft.0, &all(&[DType::I32; 8], count), &words);
     }
-}
-
-#[test]
-fn gathers_read_zero_out_of_range() {
-    let mut draft = Draft::new(2, 0);
-    let (width, len) = (draft.word(), draft.word());
-    let row = [Stride::Word(width), Stride::One];
-    let index = draft.load(DType::I64, &[Stride::One, Stride::Zero]);
-    let table = draft.buffer(DType::F32, BufferMode::Read);
-    let access = draft.access(table, &[Stride::Zero, Stride::One]);
-    let stride = Stride::Word(width);
-    let found = draft.value(
-        DType::F32,
-        Op::Gather {
-            access,
-            index,
-            stride,
-            len,
-        },
-    );
-    draft.store(Level::Inner, found, &row);
-    let indices: Vec<u8> = [3_i64, -1, 0, 9, 10, i64::MAX, i64::MIN, 9]
-        .iter()
-        .flat_map(|i| i.to_le_bytes())
-        .collect();
-    for width in [1, 5, 200] {
-        let buffers = [
-            indices.clone(),
-            elements(DType::F32, 10 * width, 1, false),
-            elements(DType::F32, 8 * width, 2, false),
-        ];
-        check(&draft.0, &buffers, &[8, width as u64, width as u64, 10]);
-    }
-}
-
-#[test]
-fn random_numbers_depend_on_seed_and_counter_only() {
-    let mut draft = Draft::new(1, 0);
-    let seed = draft.word();
-    let counter = draft.value(DType::I64, Op::Index(0));
-    let random = draft.value(DType::U32, Op::Random { seed, counter });
-    draft.store(Level::Inner, random, &ONE);
-    check(
-        &draft.0,
-        &[vec![0; 4 * 1000]],
-        &[1000, 0x1234_5678_9abc_def0],
-    );
 }
 
 #[test]
