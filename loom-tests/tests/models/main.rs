@@ -8,7 +8,6 @@ mod cancel;
 mod channel;
 mod credit;
 mod door;
-mod flight;
 mod gate;
 mod helped;
 mod index_stack;

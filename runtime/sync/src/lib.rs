@@ -14,7 +14,6 @@
 //! | [`helped`] | an engine that its own thread runs, or a thread that waits for it |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages are built and used in the slots |
 //! | [`line`](mod@line) | batches that a caller completes in place of the queue's thread |
-//! | [`flight`] | runs the work for a key once, however many threads want it |
 //! | [`reply`] | a one-shot channel; dropping the sender is an answer |
 //! | [`timeline`] | a queue's published progress |
 //! | [`slots`] | a table of reference-counted slots, with deferred drops |
@@ -32,7 +31,6 @@ pub mod channel;
 pub mod credit;
 pub mod deferred_wakes;
 pub mod facade;
-pub mod flight;
 pub mod gate;
 pub mod handoff_lock;
 pub mod helped;

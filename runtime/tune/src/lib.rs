@@ -13,7 +13,7 @@
 //! | `tuner`, `choice` | what is known of each key |
 //! | `execute` | choosing a candidate under a policy, and running it |
 //! | `tuning` | a single tuning: each key is tuned by one thread at a time |
-//! | `wait_graph` | the threads that tune and wait, to detect deadlocks |
+//! | `flights` | the keys that are being tuned, and the threads that tune and wait |
 //! | `race` | how candidates are measured, and when a race ends |
 //! | `stats` | robust statistics of few samples |
 //! | `measure`, `stream` | the clock; the clock of a stream's device |
@@ -27,6 +27,7 @@ mod choice;
 mod encoding;
 mod error;
 mod execute;
+mod flights;
 mod measure;
 mod outcome;
 mod race;
@@ -37,7 +38,6 @@ mod store;
 mod stream;
 mod tuner;
 mod tuning;
-mod wait_graph;
 
 pub use check::{Checked, Equivalence};
 pub use choice::{Choice, Chosen, Fastest, Policy};

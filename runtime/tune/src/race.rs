@@ -23,6 +23,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use millstream_sync::payload::panic_message;
+
 use crate::error::Failure;
 use crate::measure::Measure;
 use crate::outcome::{Candidate, Outcome};
@@ -337,15 +339,6 @@ fn candidates<K, I, O>(set: &TunableSet<K, I, O>, racers: &mut Vec<Racer>) -> Ve
 
 /// Runs `run`, and converts a panic to a failure.
 pub(crate) fn catch_panic<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
-        let text = payload
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| payload.downcast_ref::<String>().cloned());
-        // The destructor of the payload may panic as well, so it never runs.
-        std::mem::forget(payload);
-        Err(Failure::Panicked(text.unwrap_or_else(|| {
-            "a value that is not a string".to_owned()
-        })))
-    })
+    catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|payload| Err(Failure::Panicked(panic_message(payload))))
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::encoding::{self, Identity, StoredChoice};
 use crate::error::StoreError;
+use crate::flights::lock;
 use crate::race::Effort;
 use crate::store::Store;
-use crate::tuner::{KnownChoice, TuneKey, Tuner, lock};
+use crate::tuner::{KnownChoice, TuneKey, Tuner};
 
 /// The result of loading a store or a bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

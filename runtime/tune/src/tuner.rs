@@ -3,20 +3,19 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use millstream_sync::flight::Flights;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::choice::{Choice, Chosen, Fastest};
 use crate::encoding::Identity;
 use crate::error::TuneError;
+use crate::flights::{Flights, lock};
 use crate::outcome::Outcome;
 use crate::race::Effort;
 use crate::set::{Checksum, TunableSet};
 use crate::store::Store;
-use crate::wait_graph::WaitGraph;
 
 /// A key: what a choice depends on.
 pub trait TuneKey:
@@ -44,12 +43,9 @@ pub(crate) type Choices<K> = HashMap<K, KnownChoice, foldhash::fast::RandomState
 
 pub(crate) struct Shared<K> {
     choices: RwLock<Choices<K>>,
-    /// Keys of which the last tuning found no working candidate, for the threads that waited for it.
-    pub(crate) failed: Mutex<HashMap<K, TuneError>>,
     /// Keys whose stored choice must be removed from the store.
     pub(crate) forgotten: Mutex<HashSet<K>>,
     pub(crate) flights: Flights<K>,
-    pub(crate) waits: Mutex<WaitGraph<K>>,
     pub(crate) store: Option<(Box<dyn Store>, Identity)>,
     pub(crate) effort: Effort,
 }
@@ -110,10 +106,8 @@ impl<K: TuneKey> Tuner<K> {
         Self {
             shared: Arc::new(Shared {
                 choices: RwLock::default(),
-                failed: Mutex::default(),
                 forgotten: Mutex::default(),
                 flights: Flights::default(),
-                waits: Mutex::default(),
                 store,
                 effort,
             }),
@@ -212,12 +206,6 @@ impl<K: TuneKey> Tuner<K> {
             self.forget_stored(key);
         }
     }
-}
-
-/// Locks a mutex. A panic leaves no partial change, since each change is one call of a map, so a poisoned lock may be
-/// used.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the error for a key without candidates.

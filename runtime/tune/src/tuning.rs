@@ -6,32 +6,18 @@
 //!     │                                     dropped ──► the flight ends without a result
 //!     └────► Elsewhere: another caller leads. wait ──► begin again, or the error if no candidate worked
 //! ```
-//! A leader and a follower side by side:
-//!
-//! ```text
-//! leader                                       follower
-//! begin: leads the flight of the key
-//! advance .. samples                             begin: Elsewhere
-//!                                              wait: the wait graph allows it, sleeps
-//! advance: Done. Inserts the choice, or the
-//!   error in `failed`; then ends the flight ─► wakes, reads `failed`
-//!                                              begin: Known, or the error
-//! ```
-//! The result is published before the flight ends, so a follower that wakes always finds it (I5).
+//! `flights` has the protocol between these callers.
 
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
-
-use millstream_sync::facade::SpinPolicy;
-use millstream_sync::flight::{Follow, Lead, Role};
 
 use crate::choice::{Choice, Chosen};
 use crate::error::TuneError;
+use crate::flights::{Role, lock};
 use crate::measure::Measure;
 use crate::outcome::{Candidate, Outcome};
 use crate::race::{Race, Step};
 use crate::set::{Checksum, TunableSet};
-use crate::tuner::{KnownChoice, TuneKey, Tuner, lock, no_candidates, only_candidate};
+use crate::tuner::{KnownChoice, TuneKey, Tuner, no_candidates, only_candidate};
 
 impl<K: TuneKey> Tuner<K> {
     /// Begins to tune a key. The caller advances the tuning with [`Tuning::advance`], on a driven device between pumps.
@@ -47,31 +33,24 @@ impl<K: TuneKey> Tuner<K> {
         }
         match self.shared.flights.join(key, || self.known(key, set)) {
             Ok(choice) => Begun::Known(choice),
-            Err(Role::Follower(follow)) => Begun::Elsewhere(Elsewhere {
-                follow,
+            Err(Role::Follower) => Begun::Elsewhere(Elsewhere {
                 tuner: self.clone(),
                 set: set.name().clone(),
                 key: key.clone(),
             }),
-            Err(Role::Leader(lead)) => {
-                let mut leadership = Leadership {
+            Err(Role::Leader) => {
+                let lead = Lead {
                     tuner: self.clone(),
                     key: key.clone(),
-                    thread: None,
-                    _lead: lead,
+                    failed: None,
                 };
-                leadership.claim_thread();
-                lock(&self.shared.failed).remove(key);
                 tracing::info!(target: "millstream::tune", ?key, set = %set.name(), candidates = set.len(), "tuning");
                 // The generator of inputs is user code: if it panics, the lead is dropped, which ends the flight.
                 let race = Race::new(set, key, inputs, self.shared.effort);
                 Begun::Tuning(Box::new(Tuning {
-                    tuner: self.clone(),
-                    key: key.clone(),
                     set: set.checksum(),
                     race,
-                    leadership: Some(leadership),
-                    done: None,
+                    state: State::Leads(lead),
                 }))
             }
         }
@@ -109,7 +88,6 @@ pub enum Begun<K: TuneKey, I, O> {
 
 /// A tuning that another caller leads.
 pub struct Elsewhere<K> {
-    follow: Follow<K>,
     tuner: Tuner<K>,
     set: Arc<str>,
     key: K,
@@ -124,54 +102,40 @@ impl<K: TuneKey> Elsewhere<K> {
     /// [`TuneError::WouldDeadlock`] if this thread leads the tuning itself, or if the thread that leads it waits for this
     /// one.
     pub fn wait(self) -> Result<(), TuneError> {
-        if !lock(&self.tuner.shared.waits).try_wait(&self.key) {
+        let flights = &self.tuner.shared.flights;
+        if !flights.wait(&self.key) {
             let deadlock = |set, key| TuneError::WouldDeadlock { set, key };
             return Err(TuneError::about(&self.set, &self.key, deadlock));
         }
-        self.follow.wait(&SpinPolicy::default());
-        lock(&self.tuner.shared.waits).end_wait();
-        match lock(&self.tuner.shared.failed).get(&self.key) {
-            Some(why) => Err(why.clone()),
-            None => Ok(()),
-        }
+        flights.failure(&self.key).map_or(Ok(()), Err)
     }
 }
 
 /// A tuning in progress. Dropping it ends it without a result, and callers that wait for it may begin again.
 pub struct Tuning<K: TuneKey, I, O> {
-    tuner: Tuner<K>,
-    key: K,
     /// The checksum of the set that it was begun with.
     set: Checksum,
     race: Race<I, O>,
-    /// Dropped when the tuning has ended, after the result is published.
-    leadership: Option<Leadership<K>>,
-    done: Option<Result<Choice, TuneError>>,
+    state: State<K>,
 }
 
-/// The lead of a key's flight, and the thread that advances it.
-struct Leadership<K: TuneKey> {
+enum State<K: TuneKey> {
+    Leads(Lead<K>),
+    Ended(Result<Choice, TuneError>),
+}
+
+/// The lead of a key's flight, which ends when this is dropped.
+struct Lead<K: TuneKey> {
     tuner: Tuner<K>,
     key: K,
-    thread: Option<ThreadId>,
-    /// Dropped last: the thread is unregistered before the next leader registers its own.
-    _lead: Lead<K>,
+    /// The error if no candidate worked, for those that wait.
+    failed: Option<TuneError>,
 }
 
-impl<K: TuneKey> Leadership<K> {
-    /// Registers the calling thread as the one that tunes the key.
-    fn claim_thread(&mut self) {
-        let current = Some(thread::current().id());
-        if self.thread != current {
-            self.thread = current;
-            lock(&self.tuner.shared.waits).start_tuning(&self.key);
-        }
-    }
-}
-
-impl<K: TuneKey> Drop for Leadership<K> {
+impl<K: TuneKey> Drop for Lead<K> {
     fn drop(&mut self) {
-        lock(&self.tuner.shared.waits).end_tuning(&self.key);
+        let flights = &self.tuner.shared.flights;
+        flights.end(&self.key, self.failed.take());
     }
 }
 
@@ -198,46 +162,38 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
         measure: &mut dyn Measure,
         wait: bool,
     ) -> Progress {
-        if let Some(done) = &self.done {
-            return Progress::Done(done.clone());
-        }
-        if self.set != set.checksum() {
+        let lead = match &mut self.state {
+            State::Leads(lead) => lead,
+            State::Ended(done) => return Progress::Done(done.clone()),
+        };
+        lead.tuner.shared.flights.continue_here(&lead.key);
+        let done = if self.set != set.checksum() {
             let other = |set, key| TuneError::OtherSet { set, key };
-            return self.end(Err(TuneError::about(set.name(), &self.key, other)));
-        }
-        if let Some(leadership) = &mut self.leadership {
-            leadership.claim_thread();
-        }
-        match self.race.step(set, measure, wait) {
-            Step::Going => Progress::Going,
-            Step::Waiting => Progress::Waiting,
-            Step::Done(Ok(outcome)) => {
-                let index = outcome.winner;
-                self.tuner.publish(set, &self.key, outcome, wait);
-                self.end(Ok(Choice {
-                    index,
-                    by: Chosen::Tuned,
-                }))
+            Err(TuneError::about(set.name(), &lead.key, other))
+        } else {
+            match self.race.step(set, measure, wait) {
+                Step::Going => return Progress::Going,
+                Step::Waiting => return Progress::Waiting,
+                Step::Done(Ok(outcome)) => {
+                    let (index, by) = (outcome.winner, Chosen::Tuned);
+                    lead.tuner.publish(set, &lead.key, outcome, wait);
+                    Ok(Choice { index, by })
+                }
+                Step::Done(Err(failed)) => {
+                    let reason = |failed: Candidate| Some((failed.name, failed.result.err()?));
+                    let failures = failed.into_iter().filter_map(reason).collect();
+                    let all_failed = |set, key| TuneError::AllFailed { set, key, failures };
+                    let failed = match set.is_empty() {
+                        true => no_candidates(set, &lead.key),
+                        false => TuneError::about(set.name(), &lead.key, all_failed),
+                    };
+                    lead.failed = Some(failed.clone());
+                    Err(failed)
+                }
             }
-            Step::Done(Err(failed)) => {
-                let reason = |candidate: Candidate| Some((candidate.name, candidate.result.err()?));
-                let failures = failed.into_iter().filter_map(reason).collect();
-                let all_failed = |set, key| TuneError::AllFailed { set, key, failures };
-                let failed = match set.is_empty() {
-                    true => no_candidates(set, &self.key),
-                    false => TuneError::about(set.name(), &self.key, all_failed),
-                };
-                // Before the flight ends: followers read it when they wake.
-                lock(&self.tuner.shared.failed).insert(self.key.clone(), failed.clone());
-                self.end(Err(failed))
-            }
-        }
-    }
-
-    /// Ends the tuning, for the followers as well.
-    fn end(&mut self, done: Result<Choice, TuneError>) -> Progress {
-        self.done = Some(done.clone());
-        drop(self.leadership.take());
+        };
+        // Drops the lead, which ends the flight.
+        self.state = State::Ended(done.clone());
         Progress::Done(done)
     }
 }

@@ -108,7 +108,7 @@ pub(crate) fn literal(number: &Number) -> Result<Literal, CaseError> {
             "inf" => f64::INFINITY,
             "-inf" => f64::NEG_INFINITY,
             "nan" => f64::NAN,
-            other => return Err(CaseError::Number(other.to_owned())),
+            other => return Err(CaseError(format!("unknown number `{other}`"))),
         }),
     })
 }
@@ -127,15 +127,13 @@ impl GraphBuilder {
             Dim::Fixed(value) => return Ok(Size::fixed(*value)),
             Dim::Terms(terms) => terms,
         };
-        let large = || CaseError::Number(format!("{dim:?}"));
+        let large = || CaseError(format!("{dim:?} is too large"));
         let mut sum = Size::ZERO;
         for (coefficient, symbols) in terms {
             let mut term = Size::fixed(*coefficient);
             for index in symbols {
-                let what = "symbol";
-                let index = *index;
-                let missing = CaseError::Place { what, index };
-                let symbol = self.symbols.get(index).ok_or(missing)?;
+                let symbol = self.symbols.get(*index);
+                let symbol = symbol.ok_or_else(|| CaseError::missing("symbol", *index))?;
                 term = term.times(&Size::from(symbol)).ok_or_else(large)?;
             }
             sum = sum.plus(&term).ok_or_else(large)?;
@@ -152,10 +150,8 @@ impl GraphBuilder {
     }
 
     fn at(&self, index: usize) -> Result<&LazyBuffer, CaseError> {
-        let what = "node";
-        self.nodes
-            .get(index)
-            .ok_or(CaseError::Place { what, index })
+        let node = self.nodes.get(index);
+        node.ok_or_else(|| CaseError::missing("node", index))
     }
 
     fn node(&self, node: &Node) -> Result<LazyBuffer, CaseError> {
@@ -201,22 +197,26 @@ impl GraphBuilder {
                 let strides = self.sizes(strides)?;
                 x.set_layout(y, Layout { offset, strides })
             }
-            other => return Err(CaseError::Op(other.to_owned())),
+            other => return Err(CaseError(format!("unknown operation `{other}`"))),
         })
     }
 
     fn leaf(&self, node: &Node, what: &Attributes<'_>) -> Result<Option<LazyBuffer>, CaseError> {
-        let place = |of: &'static str, index: usize| CaseError::Place { what: of, index };
         Ok(Some(match node.op.as_str() {
             "input" => {
                 let index = what.needed(node.index, "index")?;
                 let input = self.inputs.get(index);
-                input.ok_or_else(|| place("input", index))?.clone()
+                input
+                    .ok_or_else(|| CaseError::missing("input", index))?
+                    .clone()
             }
             "scalar" => {
                 let index = what.needed(node.index, "index")?;
                 let scalar = self.scalars.get(index);
-                scalar.ok_or_else(|| place("scalar", index))?.1.clone()
+                scalar
+                    .ok_or_else(|| CaseError::missing("scalar", index))?
+                    .1
+                    .clone()
             }
             "constant" => self.graph.constant(what.dtype()?, what.value()?),
             "full" => {
@@ -345,11 +345,8 @@ struct Attributes<'a> {
 
 impl<'a> Attributes<'a> {
     fn missing(&self, what: &'static str) -> CaseError {
-        CaseError::MissingAttribute {
-            node: self.place,
-            op: self.node.op.clone(),
-            what,
-        }
+        let (node, op) = (self.place, &self.node.op);
+        CaseError(format!("node {node}, `{op}`, has no `{what}`"))
     }
 
     /// Returns an attribute, which the operation needs.

@@ -172,46 +172,16 @@ pub struct Stored {
     pub value: Expected,
 }
 
-/// The reason why a text is not a case.
+/// The reason why a text is not a case, as a sentence.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CaseError {
-    /// The text is not JSON of this format.
-    #[error("the text is not a case: {0}")]
-    Json(#[from] serde_json::Error),
-    /// Invalid hexadecimal digits.
-    #[error("invalid hexadecimal digits: {0:?}")]
-    Hex(String),
-    /// An unknown type.
-    #[error("unknown type `{0}`")]
-    DType(String),
-    /// An unknown number.
-    #[error("unknown number `{0}`")]
-    Number(String),
-    /// An unknown operation.
-    #[error("unknown operation `{0}`")]
-    Op(String),
-    /// A node without a required attribute.
-    #[error("node {node}, `{op}`, has no `{what}`")]
-    MissingAttribute {
-        /// The node.
-        node: usize,
-        /// The operation.
-        op: String,
-        /// The attribute.
-        what: &'static str,
-    },
-    /// An index out of range.
-    #[error("{what} {index} does not exist")]
-    Place {
-        /// The kind of item.
-        what: &'static str,
-        /// The index.
-        index: usize,
-    },
-    /// An unknown mode.
-    #[error("unknown mode `{0}`")]
-    Mode(String),
+#[error("{0}")]
+pub struct CaseError(pub(crate) String);
+
+impl CaseError {
+    /// An index is out of range.
+    pub(crate) fn missing(what: &str, index: usize) -> Self {
+        Self(format!("{what} {index} does not exist"))
+    }
 }
 
 impl Case {
@@ -220,29 +190,22 @@ impl Case {
     /// # Errors
     /// The first error in the format.
     pub fn parse(line: &str) -> Result<Self, CaseError> {
-        Ok(serde_json::from_str(line)?)
+        serde_json::from_str(line)
+            .map_err(|why| CaseError(format!("the text is not a case: {why}")))
     }
 }
 
 /// Returns the type of this name.
 pub(crate) fn dtype(word: &str) -> Result<DType, CaseError> {
-    Ok(match word {
-        "f64" => DType::F64,
-        "f32" => DType::F32,
-        "f16" => DType::F16,
-        "bf16" => DType::Bf16,
-        "i64" => DType::I64,
-        "i32" => DType::I32,
-        "u32" => DType::U32,
-        "u8" => DType::U8,
-        "bool" => DType::Bool,
-        other => return Err(CaseError::DType(other.to_owned())),
-    })
+    DType::from_name(word).ok_or_else(|| CaseError(format!("unknown type `{word}`")))
 }
 
 /// Parses bytes in hexadecimal digits.
 pub(crate) fn bytes(digits: &str) -> Result<Vec<u8>, CaseError> {
-    let wrong = || CaseError::Hex(digits.chars().take(40).collect());
+    let wrong = || {
+        let start: String = digits.chars().take(40).collect();
+        CaseError(format!("invalid hexadecimal digits: {start:?}"))
+    };
     if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
         return Err(wrong());
     }

@@ -43,7 +43,7 @@ impl ExpectedArray {
                 both.map(|(value, bound)| Value::Float { value, bound })
                     .collect()
             }
-            _ => return Err(CaseError::Hex(String::new())),
+            _ => return Err(CaseError("an array has no values".to_owned())),
         };
         let shape = expected.shape.clone();
         Ok(Self {

@@ -90,12 +90,12 @@ impl Mode {
     /// Returns the mode of this name.
     ///
     /// # Errors
-    /// [`CaseError::Mode`] if there is no such mode.
+    /// There is no such mode.
     pub fn of(word: &str) -> Result<Self, CaseError> {
         let all = Mode::WITHOUT_GPU.into_iter().chain(Mode::OF_GPU);
         let mut all = all.chain(Mode::OF_VULKAN);
         let mode = all.find(|mode| mode.name == word);
-        mode.ok_or_else(|| CaseError::Mode(word.to_owned()))
+        mode.ok_or_else(|| CaseError(format!("unknown mode `{word}`")))
     }
 }
 

@@ -204,6 +204,23 @@ pub fn softmax(rows: usize, len: usize) -> Case {
     case(text, &words, &[rows * stride])
 }
 
+/// Rows with mean 0 and variance 1, scaled and shifted by columns.
+pub fn layer_norm(rows: usize, len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 1 words 5
+        buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 read  buffer 3 f32 write
+        access 0 = buffer 0 [w2 1]  access 1 = buffer 1 [0 1]  access 2 = buffer 2 [0 1]  access 3 = buffer 3 [w2 1]
+        %0 f32 = load 0  %1 f32 = load 1  %2 f32 = load 2
+        %3 f32 = reduce sum %0  %4 f32 = word w3  %5 f32 = div %3 %4  %6 f32 = sub %0 %5  %7 f32 = mul %6 %6
+        %8 f32 = reduce sum %7  %9 f32 = div %8 %4  %10 f32 = word w4  %11 f32 = add %9 %10  %12 f32 = sqrt %11
+        %13 f32 = const 0x3f800000  %14 f32 = div %13 %12  %15 f32 = mul %6 %14  %16 f32 = mul %15 %1  %17 f32 = add %16 %2
+        store inner 3 %17";
+    let [count, epsilon] = [len as f32, 1e-5].map(|float| i64::from(float.to_bits()));
+    let [rows_word, len_word] = [rows, len].map(|word| word as i64);
+    let words = [rows_word, len_word, len_word, count, epsilon];
+    case(text, &words, &[rows * len, len, len, rows * len])
+}
+
 /// Reductions over a slow axis, so that neighbouring rows interleave. Several reductions at once, and an elementwise
 /// result that uses them.
 pub fn columns(columns: usize, len: usize) -> Case {

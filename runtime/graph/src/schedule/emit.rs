@@ -10,7 +10,7 @@ use crate::error::ScheduleError;
 use crate::lazy::callee::{Callee, Custom};
 use crate::lazy::node::Op;
 use crate::schedule::expression;
-use crate::schedule::group::{AccessPattern, Group, Sink};
+use crate::schedule::group::{Group, Sink};
 use crate::schedule::item::{Item, ItemKind, Work, Written};
 use crate::schedule::lower::{Lowered, lower_nest};
 use crate::schedule::product::lower_product;
@@ -105,20 +105,9 @@ fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
 }
 
 fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
-    let argument = |use_id: &u32| {
-        let mut at = *use_id;
-        // Skip reshapes: they have the same buffer.
-        loop {
-            let member = group.members.iter().find(|member| member.use_id == at)?;
-            match member.operands.first() {
-                Some(operand) if matches!(member.pattern, AccessPattern::Whole(None)) => {
-                    at = *operand;
-                }
-                _ => return Some(member.node),
-            }
-        }
-    };
-    let bindings = group.arguments.iter().map(argument);
+    // Through reshapes: they have the same buffer.
+    let bindings = group.arguments.iter();
+    let bindings = bindings.map(|use_id| Some(group.loaded(*use_id)?.node));
     let mut bindings: Vec<Local> = bindings.collect::<Option<_>>()?;
     let reads = if custom.in_place {
         bindings[..bindings.len() - 1].to_vec()

@@ -124,8 +124,9 @@ impl<'a> Fuser<'a> {
         let uses = std::mem::take(&mut self.uses[local as usize]);
         let node = self.walk.node(local);
         if node.is_buffer() {
-            uses.into_iter().for_each(|usage| self.load(local, usage));
-            return Some(());
+            return uses
+                .into_iter()
+                .try_for_each(|usage| self.load(local, usage));
         }
         let is_apart = self.walk.apart.contains(&local);
         let mut materialize = is_apart || self.forced[local as usize];
@@ -144,11 +145,13 @@ impl<'a> Fuser<'a> {
                 loads.push(usage);
             }
         }
-        loads.into_iter().for_each(|usage| self.load(local, usage));
-        if materialize {
-            self.materialize(local)?;
+        loads
+            .into_iter()
+            .try_for_each(|usage| self.load(local, usage))?;
+        match materialize {
+            true => self.materialize(local),
+            false => Some(()),
         }
-        Some(())
     }
 
     /// Returns `true` if one group has all uses, and all uses but the largest have few elements, so that recomputing
@@ -295,9 +298,14 @@ impl<'a> Fuser<'a> {
         use_id
     }
 
-    /// Loads the node's buffer in a group.
-    fn load(&mut self, local: Local, usage: Use) {
+    /// Loads the node's buffer in a group, at a row-major index unless the whole buffer is used.
+    fn load(&mut self, local: Local, mut usage: Use) -> Option<()> {
+        if let AccessPattern::At(map) | AccessPattern::Side(map) = &usage.pattern {
+            let shape = &self.walk.node(local).shape;
+            usage.pattern = AccessPattern::Flat(Affine::flat(map, shape)?);
+        }
         self.add(local, &usage, SmallVec::new(), false);
+        Some(())
     }
 
     /// Makes a node a member of a group. The last use that is decided completes the group.

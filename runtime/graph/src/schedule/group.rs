@@ -38,7 +38,7 @@ pub(crate) enum AccessPattern {
     At(Rc<Map>),
     /// The same for a side of a product, which is a buffer behind views.
     Side(Rc<Map>),
-    /// The element at this row-major index: the node is a buffer.
+    /// The element at this row-major index: the node is a buffer, or a reshaped one. All elements that a group loads.
     Flat(Affine),
     /// The value that the group itself stores to the node's buffer, rounded to the type of the buffer.
     Stored,
@@ -136,6 +136,18 @@ impl Group {
     /// Returns all stores.
     pub(crate) fn sinks(&self) -> impl Iterator<Item = &Sink> {
         [&self.sink].into_iter().chain(&self.other_sinks)
+    }
+
+    /// Returns the member that loads or binds what a use reads through views.
+    pub(crate) fn loaded(&self, mut use_id: UseId) -> Option<&Member> {
+        loop {
+            let mut members = self.members.iter();
+            let member = members.find(|member| member.use_id == use_id)?;
+            match member.operands.first() {
+                Some(operand) if member.computed => use_id = *operand,
+                _ => return Some(member),
+            }
+        }
     }
 
     /// Returns `true` if the group may reduce, and split its axes: it is no product, and no scatter, whose inner axis runs

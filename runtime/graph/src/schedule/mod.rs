@@ -313,7 +313,7 @@ fn fused(walk: &Walk) -> Result<(Vec<Item>, Vec<Local>), ScheduleError> {
         }
         made(group)
     })?;
-    for group in multi_output::merge(walk, mergeable) {
+    for group in multi_output::merge(mergeable) {
         made(group)?;
     }
     Ok((items, conflicts))

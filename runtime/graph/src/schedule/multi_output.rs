@@ -49,7 +49,7 @@ pub(super) fn may_merge(walk: &Walk, group: &Group) -> bool {
 }
 
 /// Merges groups where the rules allow it. All of them satisfy [`may_merge`].
-pub(super) fn merge(walk: &Walk, mut groups: Vec<Group>) -> Vec<Group> {
+pub(super) fn merge(mut groups: Vec<Group>) -> Vec<Group> {
     // Producers come before their readers.
     groups.sort_unstable_by_key(|group| group.sink.node);
     let mut all: Vec<MergedGroup> = Vec::with_capacity(groups.len());
@@ -62,7 +62,7 @@ pub(super) fn merge(walk: &Walk, mut groups: Vec<Group>) -> Vec<Group> {
         let made = reads.iter().filter_map(|read| makers.get(read));
         let candidates: SmallVec<[usize; 4]> = made.chain(alike).copied().collect();
         let found = candidates.into_iter().find_map(|place| {
-            let renamed = all[place].renamed(walk, &group, &reads)?;
+            let renamed = all[place].renamed(&group, &reads)?;
             Some((place, renamed))
         });
         let place = match found {
@@ -107,12 +107,7 @@ struct MergedGroup {
 impl MergedGroup {
     /// Returns the members and the sink of a group with these reads, in terms of the axes of this one. `None` if the
     /// two must not be merged.
-    fn renamed(
-        &mut self,
-        walk: &Walk,
-        group: &Group,
-        reads: &[Local],
-    ) -> Option<(Vec<Member>, Sink)> {
+    fn renamed(&mut self, group: &Group, reads: &[Local]) -> Option<(Vec<Member>, Sink)> {
         let mine = &self.group;
         let sinks = mine.other_sinks.len() + 2;
         let values = mine.members.len() + group.members.len();
@@ -128,12 +123,12 @@ impl MergedGroup {
         let mut sink = group.sink.clone();
         sink.address = renamed(&group.axes, &sink.address, &names)?;
         for member in &mut members {
-            self.forward_store(walk, member)?;
+            self.forward_store(member)?;
         }
-        let (mine, theirs) = (places(walk, &self.group.members)?, places(walk, &members)?);
-        let is_part =
-            |of: &[(Local, Place)], all: &[(Local, Place)]| of.iter().all(|it| all.contains(it));
-        (is_part(&theirs, &mine) || is_part(&mine, &theirs)).then_some((members, sink))
+        let (mine, theirs) = (loads(&self.group.members), loads(&members));
+        let is_part = |of: &[_], all: &[_]| of.iter().all(|it| all.contains(it));
+        let is_joint = is_part(&theirs, &mine) || is_part(&mine, &theirs);
+        is_joint.then_some((members, sink))
     }
 
     /// Returns `true` if a group with these reads depends on the same buffers (rule 3). `None` if the number of rows
@@ -167,12 +162,13 @@ impl MergedGroup {
 
     /// Replaces a load of a buffer that this group stores at the same index by the stored value. `None` if the index
     /// differs.
-    fn forward_store(&self, walk: &Walk, member: &mut Member) -> Option<()> {
+    fn forward_store(&self, member: &mut Member) -> Option<()> {
         let mut sinks = self.group.sinks();
         let Some(sink) = sinks.find(|sink| sink.node == member.node) else {
             return Some(());
         };
-        if member.computed || place(walk, member)? != Place::At(sink.address.clone()) {
+        let stored = AccessPattern::Flat(sink.address.clone());
+        if member.computed || member.pattern != stored {
             return None;
         }
         member.operands = smallvec![sink.value];
@@ -265,30 +261,11 @@ fn members_over(group: &Group, names: &HashMap<AxisId, AxisId>) -> Option<Vec<Me
     group.members.iter().map(member).collect()
 }
 
-/// The place that a member is loaded from.
-#[derive(Clone, PartialEq, Debug)]
-enum Place {
-    At(Affine),
-    /// At an index that another value holds, along one axis.
-    Gathered(Option<Rc<Map>>),
-}
-
-fn place(walk: &Walk, member: &Member) -> Option<Place> {
-    Some(match &member.pattern {
-        AccessPattern::At(map) | AccessPattern::Side(map) => {
-            Place::At(Affine::flat(map, &walk.node(member.node).shape)?)
-        }
-        AccessPattern::Flat(flat) => Place::At(flat.clone()),
-        AccessPattern::Whole(map) => Place::Gathered(map.clone()),
-        AccessPattern::Updated | AccessPattern::Stored => return None,
-    })
-}
-
-/// Returns everything that members load. `None` if an index overflows.
-fn places(walk: &Walk, members: &[Member]) -> Option<Vec<(Local, Place)>> {
+/// Returns everything that members load, each with its place.
+fn loads(members: &[Member]) -> Vec<(Local, &AccessPattern)> {
     let loaded = members.iter().filter(|member| !member.computed);
     loaded
-        .map(|member| Some((member.node, place(walk, member)?)))
+        .map(|member| (member.node, &member.pattern))
         .collect()
 }
 

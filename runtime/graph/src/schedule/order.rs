@@ -324,11 +324,12 @@ fn copied(walk: &Walk, from: Local, to: Local) -> Result<Item, ScheduleError> {
     let (axes, map) = Axes::of(shape);
     let too_large = || ScheduleError::TooLarge(shape.to_string());
     let address = Affine::flat(&map, shape).ok_or_else(too_large)?;
+    let pattern = AccessPattern::Flat(address.clone());
     let mut group = Group::new(axes, Sink::new(to, address));
     group.members.push(Member {
         use_id: 0,
         node: from,
-        pattern: AccessPattern::At(map.into()),
+        pattern,
         operands: SmallVec::new(),
         computed: false,
     });

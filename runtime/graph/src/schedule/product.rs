@@ -1,6 +1,6 @@
 //! Turns a group with a product into a [`Matmul`]: two sides, a result, and an epilogue over the axes of the result.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use millstream_ir::nest::BufferMode;
@@ -9,7 +9,7 @@ use smallvec::smallvec;
 
 use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::expression;
-use crate::schedule::group::{AccessPattern, Group, UseId};
+use crate::schedule::group::{AccessPattern, Group, Member};
 use crate::schedule::item::{Item, ItemKind, WordValue, Work, Written};
 use crate::schedule::lower::{Loop, NestBuilder, PlaceAccess};
 use crate::schedule::walk::{Local, Walk};
@@ -20,9 +20,15 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
     let product = group.product?;
     let node = walk.node(product);
     let rank = node.shape.rank();
-    let sides = sides(walk, group)?;
-    let (left_node, left) = sides.get(group.arguments.first()?)?;
-    let (right_node, right) = sides.get(group.arguments.get(1)?)?;
+    let side = |index: usize| match group.loaded(group.arguments[index])? {
+        Member {
+            node,
+            pattern: AccessPattern::Flat(flat),
+            ..
+        } => Some((*node, group.axes.resolve(flat)?)),
+        _ => None,
+    };
+    let ((left_node, left), (right_node, right)) = (side(0)?, side(1)?);
     let (_, map) = Axes::of(&node.shape);
     // The lengths of the group's axes: if the product is narrowed they are shorter than its own.
     let whole = |axis: usize| {
@@ -47,7 +53,7 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
         buffer: u16::MAX,
         place: place.clone(),
     };
-    let sides = [walked(left), walked(right)];
+    let sides = [walked(&left), walked(&right)];
     // The loops over the rows of the result: batch axes and m. Loops with a common stride in every access are joined.
     let mut rows: Vec<Loop> = (0..rank - 1).map(whole).collect();
     rows.retain(|row| row.axis.is_some());
@@ -75,14 +81,14 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
     let of_left = batches.iter().chain(m).chain([&k]);
     let of_right = batches.iter().chain([&k, &n]);
     let of_out = batches.iter().chain(m).chain([&n]);
-    words.extend(of_left.map(|it| factor(left, it)));
-    words.extend(of_right.map(|it| factor(right, it)));
+    words.extend(of_left.map(|it| factor(&left, it)));
+    words.extend(of_right.map(|it| factor(&right, it)));
     words.extend(of_out.map(|it| factor(&out, it)));
-    words.extend([left, right, &out].map(|place| place.constant.clone()));
+    words.extend([&left, &right, &out].map(|place| place.constant.clone()));
     let flops = Size::product(rows.iter().chain([&n, &k]).map(|it| &it.length))?;
     let mut words: Vec<WordValue> = words.into_iter().map(WordValue::Size).collect();
-    let mut bindings = vec![*left_node, *right_node, group.sink.node];
-    let mut reads = vec![*left_node, *right_node];
+    let mut bindings = vec![left_node, right_node, group.sink.node];
+    let mut reads = vec![left_node, right_node];
     let mut epilogue = None;
     if has_epilogue {
         let outer: Vec<Loop> = rows.iter().chain([&n]).cloned().collect();
@@ -137,29 +143,4 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
     }
     builder.members(&values)?;
     builder.store(&group.sink)
-}
-
-/// Returns, for each use of a side through views, the buffer and the place of the element in it.
-fn sides(walk: &Walk, group: &Group) -> Option<HashMap<UseId, (Local, Affine)>> {
-    let mut ends = HashMap::new();
-    for member in group.members.iter().rev() {
-        let end = match (&member.pattern, member.operands.first()) {
-            (AccessPattern::Side(_) | AccessPattern::Flat(_), Some(operand)) if member.computed => {
-                match ends.get(operand) {
-                    Some(end) => Clone::clone(end),
-                    None => continue,
-                }
-            }
-            (AccessPattern::Side(map) | AccessPattern::At(map), None) if !member.computed => {
-                let flat = Affine::flat(map, &walk.node(member.node).shape)?;
-                (member.node, group.axes.resolve(&flat)?)
-            }
-            (AccessPattern::Flat(flat), None) if !member.computed => {
-                (member.node, group.axes.resolve(flat)?)
-            }
-            _ => continue,
-        };
-        ends.insert(member.use_id, end);
-    }
-    Some(ends)
 }

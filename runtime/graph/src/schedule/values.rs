@@ -37,16 +37,11 @@ impl NestBuilder<'_> {
             let value = if member.computed {
                 self.compute(node, member)?
             } else {
-                let place = match &member.pattern {
-                    AccessPattern::At(map) => Affine::flat(map, &node.shape)?,
-                    AccessPattern::Flat(flat) => flat.clone(),
+                let AccessPattern::Flat(place) = &member.pattern else {
                     // Only bound: the user of the member accesses it.
-                    AccessPattern::Whole(_)
-                    | AccessPattern::Updated
-                    | AccessPattern::Side(_)
-                    | AccessPattern::Stored => continue,
+                    continue;
                 };
-                self.loaded(member.node, &place)?
+                self.loaded(member.node, place)?
             };
             self.value_of.insert(member.use_id, value);
         }

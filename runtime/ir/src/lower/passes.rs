@@ -35,15 +35,8 @@ impl Plan {
     pub(super) fn of(nest: &Nest) -> Self {
         let levels = nest.levels();
         let level = |id: ValueId| levels[usize::from(id)];
-        let used = needed(nest, nest.stores.iter().flat_map(Store::values), |_| true);
-        // The pass before which a value can be computed; for a reduction, the pass after which it is complete.
-        let mut stages: Vec<usize> = Vec::with_capacity(nest.values.len());
-        for value in &nest.values {
-            let operands = value.op.operands();
-            let of = operands.iter().map(|id| stages[usize::from(*id)]).max();
-            let reduces = usize::from(matches!(value.op, Op::Reduce(..)));
-            stages.push(of.unwrap_or(0) + reduces);
-        }
+        let used = nest.needed(nest.stores.iter().flat_map(Store::values), |_| true);
+        let stages = nest.stages();
         let is_reduce = |id: ValueId| matches!(nest.values[usize::from(id)].op, Op::Reduce(..));
         let ids = || (0..nest.values.len() as ValueId).filter(|id| used[usize::from(*id)]);
         let reduced = ids().filter(|id| is_reduce(*id));
@@ -101,24 +94,6 @@ fn places(nest: &Nest, level: Level) -> impl Iterator<Item = usize> {
         .map(|(place, _)| place)
 }
 
-/// Returns which values these need: themselves, and the operands of those that `is_computed` here.
-fn needed(
-    nest: &Nest,
-    roots: impl Iterator<Item = ValueId>,
-    is_computed: impl Fn(usize) -> bool,
-) -> Vec<bool> {
-    let mut needed = vec![false; nest.values.len()];
-    roots.for_each(|id| needed[usize::from(id)] = true);
-    for (index, value) in nest.values.iter().enumerate().rev() {
-        if needed[index] && is_computed(index) {
-            for operand in value.op.operands().iter() {
-                needed[usize::from(*operand)] = true;
-            }
-        }
-    }
-    needed
-}
-
 /// Returns the element values that these reductions and stores need, in order. Values of rows exist already.
 fn inner_of(
     nest: &Nest,
@@ -129,7 +104,7 @@ fn inner_of(
     let is_inner = |index: usize| levels[index] == Level::Inner;
     let stored = stores.iter().flat_map(|store| nest.stores[*store].values());
     let roots = reduces.iter().map(|(_, _, of)| *of).chain(stored);
-    let needed = needed(nest, roots, is_inner);
+    let needed = nest.needed(roots, is_inner);
     let inner = (0..needed.len()).filter(|index| needed[*index] && is_inner(*index));
     inner.map(|index| index as ValueId).collect()
 }

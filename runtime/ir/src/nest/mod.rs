@@ -231,6 +231,40 @@ impl Nest {
         }
         levels
     }
+
+    /// Returns for every value how many passes over a row must have ended before it can be computed; for a reduction,
+    /// the passes after which it is complete. The nest must be valid.
+    pub fn stages(&self) -> Vec<usize> {
+        let mut stages: Vec<usize> = Vec::with_capacity(self.values.len());
+        for value in &self.values {
+            let operands = value.op.operands();
+            let of = operands.iter().map(|id| stages[usize::from(*id)]).max();
+            let reduces = usize::from(matches!(value.op, Op::Reduce(..)));
+            stages.push(of.unwrap_or(0) + reduces);
+        }
+        stages
+    }
+
+    /// Returns for every value whether one of these needs it: themselves, and the operands of those that `is_computed`
+    /// accepts. The nest must be valid.
+    pub fn needed(
+        &self,
+        roots: impl IntoIterator<Item = ValueId>,
+        is_computed: impl Fn(usize) -> bool,
+    ) -> Vec<bool> {
+        let mut needed = vec![false; self.values.len()];
+        for id in roots {
+            needed[usize::from(id)] = true;
+        }
+        for (index, value) in self.values.iter().enumerate().rev() {
+            if needed[index] && is_computed(index) {
+                for operand in value.op.operands().iter() {
+                    needed[usize::from(*operand)] = true;
+                }
+            }
+        }
+        needed
+    }
 }
 
 impl Op {

@@ -2,10 +2,25 @@
 
 use half::{bf16, f16};
 
+use super::arith::{self, Bits, Number as _};
 use super::functions::{self, rounded, wide};
 use super::number::Number;
 use super::{Binary, Element, Unary};
 use crate::{BinaryOp, UnaryOp};
+
+/// Returns the function of an operation that integers and floats have.
+fn arithmetic<T: Element + arith::Number>(op: BinaryOp) -> Option<Binary> {
+    Some(match op {
+        BinaryOp::Add => |a, b| T::of(a).plus(T::of(b)).bits(),
+        BinaryOp::Sub => |a, b| T::of(a).minus(T::of(b)).bits(),
+        BinaryOp::Mul => |a, b| T::of(a).times(T::of(b)).bits(),
+        BinaryOp::Div => |a, b| T::of(a).over(T::of(b)).bits(),
+        BinaryOp::Rem => |a, b| T::of(a).remainder(T::of(b)).bits(),
+        BinaryOp::Min => |a, b| T::of(a).least(T::of(b)).bits(),
+        BinaryOp::Max => |a, b| T::of(a).greatest(T::of(b)).bits(),
+        _ => return None,
+    })
+}
 
 macro_rules! whole {
     ($($name:ident $unsigned:ident),*) => {$(
@@ -31,46 +46,21 @@ macro_rules! whole {
 
             fn unary(op: UnaryOp) -> Option<Unary> {
                 Some(match op {
-                    UnaryOp::Neg => |a| Self::of(a).wrapping_neg().bits(),
-                    #[allow(unused_comparisons, reason = "false for unsigned types")]
-                    UnaryOp::Abs => |a| {
-                        let a = Self::of(a);
-                        (if a < 0 { a.wrapping_neg() } else { a }).bits()
-                    },
-                    UnaryOp::Not => |a| (!Self::of(a)).bits(),
+                    UnaryOp::Neg => |a| Self::of(a).negated().bits(),
+                    UnaryOp::Abs => |a| Self::of(a).absolute().bits(),
+                    UnaryOp::Not => |a| Self::of(a).inverted().bits(),
                     _ => return None,
                 })
             }
 
             fn binary(op: BinaryOp) -> Option<Binary> {
                 Some(match op {
-                    BinaryOp::Add => |a, b| Self::of(a).wrapping_add(Self::of(b)).bits(),
-                    BinaryOp::Sub => |a, b| Self::of(a).wrapping_sub(Self::of(b)).bits(),
-                    BinaryOp::Mul => |a, b| Self::of(a).wrapping_mul(Self::of(b)).bits(),
-                    BinaryOp::Div => |a, b| match Self::of(b) {
-                        0 => 0,
-                        b => Self::of(a).wrapping_div(b).bits(),
-                    },
-                    BinaryOp::Rem => |a, b| match Self::of(b) {
-                        0 => 0,
-                        b => Self::of(a).wrapping_rem(b).bits(),
-                    },
-                    BinaryOp::Min => |a, b| Self::of(a).least(Self::of(b)).bits(),
-                    BinaryOp::Max => |a, b| Self::of(a).greatest(Self::of(b)).bits(),
-                    // The bits above the type are zero and remain so.
-                    BinaryOp::And => |a, b| a & b,
-                    BinaryOp::Or => |a, b| a | b,
-                    BinaryOp::Xor => |a, b| a ^ b,
-                    BinaryOp::Shl => |a, b| match u32::try_from(Self::of(b)) {
-                        Ok(by) => Self::of(a).checked_shl(by).unwrap_or(0).bits(),
-                        Err(_) => 0,
-                    },
-                    BinaryOp::Shr => |a, b| {
-                        let by = u32::try_from(Self::of(b)).map_or(Self::BITS, |by| by.min(Self::BITS));
-                        // In two steps: one shift by all bits of the type would overflow.
-                        (Self::of(a) >> (by / 2) >> (by - by / 2)).bits()
-                    },
-                    BinaryOp::Pow => return None,
+                    BinaryOp::And => |a, b| Self::of(a).and(Self::of(b)).bits(),
+                    BinaryOp::Or => |a, b| Self::of(a).or(Self::of(b)).bits(),
+                    BinaryOp::Xor => |a, b| Self::of(a).xor(Self::of(b)).bits(),
+                    BinaryOp::Shl => |a, b| Self::of(a).shifted_up(Self::of(b)).bits(),
+                    BinaryOp::Shr => |a, b| Self::of(a).shifted_down(Self::of(b)).bits(),
+                    op => return arithmetic::<Self>(op),
                 })
             }
         }
@@ -107,15 +97,8 @@ macro_rules! float {
 
             fn binary(op: BinaryOp) -> Option<Binary> {
                 Some(match op {
-                    BinaryOp::Add => |a, b| (Self::of(a) + Self::of(b)).bits(),
-                    BinaryOp::Sub => |a, b| (Self::of(a) - Self::of(b)).bits(),
-                    BinaryOp::Mul => |a, b| (Self::of(a) * Self::of(b)).bits(),
-                    BinaryOp::Div => |a, b| (Self::of(a) / Self::of(b)).bits(),
-                    BinaryOp::Rem => |a, b| (Self::of(a) % Self::of(b)).bits(),
-                    BinaryOp::Min => |a, b| Self::of(a).least(Self::of(b)).bits(),
-                    BinaryOp::Max => |a, b| Self::of(a).greatest(Self::of(b)).bits(),
                     BinaryOp::Pow => |a, b| rounded::<Self>(wide::<Self>(a).powf(wide::<Self>(b))),
-                    _ => return None,
+                    op => return arithmetic::<Self>(op),
                 })
             }
         }

@@ -21,6 +21,8 @@
 //! | NaN | is NaN; sign and payload are not defined |
 //! | minimum or maximum of 0.0 and -0.0 | either |
 //!
+//! [`arith`] has the exact operations on Rust types.
+//!
 //! Halves are only stored, compared and cast; programs cast to `f32` before they compute. The CPU's executor of SSA
 //! functions uses these functions; the tile interpreter and GPUs have their own, which tests compare with these.
 //! `docs/guide/operations.md` describes how to add an operation.
@@ -41,6 +43,7 @@ macro_rules! with_type {
     };
 }
 
+pub mod arith;
 mod element;
 mod functions;
 mod number;
@@ -228,26 +231,5 @@ trait Element: Copy + PartialOrd {
 
     fn binary(_op: BinaryOp) -> Option<Binary> {
         None
-    }
-
-    /// Returns the other value if it is less or NaN.
-    fn least(self, other: Self) -> Self {
-        if other < self || other.is_nan() {
-            other
-        } else {
-            self
-        }
-    }
-
-    fn greatest(self, other: Self) -> Self {
-        if other > self || other.is_nan() {
-            other
-        } else {
-            self
-        }
-    }
-
-    fn is_nan(self) -> bool {
-        self.partial_cmp(&self).is_none()
     }
 }

@@ -8,7 +8,7 @@ use millstream_tune::{
 };
 use rstest::rstest;
 
-use crate::support::{Costs, Still, Virtual, timed};
+use crate::support::{Costs, Still, Virtual, choose, timed};
 
 #[test]
 fn fastest_candidate_is_chosen_and_remembered() {
@@ -17,11 +17,7 @@ fn fastest_candidate_is_chosen_and_remembered() {
     let tuner = Tuner::new();
     assert_eq!(tuner.fastest(&1), Fastest::Miss);
     let mut measure = Virtual::exact(&costs);
-    let mut choose = || {
-        tuner
-            .choose(&set, &1, &0, &mut measure, Policy::Wait)
-            .unwrap()
-    };
+    let mut choose = || choose(&tuner, &set, &mut measure);
     let first = choose();
     let runs = costs.runs.load(Ordering::Relaxed);
     let second = choose();
@@ -123,9 +119,7 @@ fn candidate_with_an_invalid_output_is_eliminated_i7() {
             other => Err(format!("the device refused {other}")),
         });
     let tuner = Tuner::new();
-    let chosen = tuner
-        .choose(&set, &1, &0, &mut Still, Policy::Wait)
-        .unwrap();
+    let chosen = choose(&tuner, &set, &mut Still);
     assert_eq!(chosen.index, 1);
 }
 
@@ -176,9 +170,7 @@ fn policies_that_do_not_wait_measure_nothing_i8(
     assert_eq!(chosen.map(|choice| choice.index).map_err(drop), expected);
     assert_eq!(costs.runs.load(Ordering::Relaxed), 0);
     // A known choice is used under every policy.
-    tuner
-        .choose(&set, &1, &0, &mut measure, Policy::Wait)
-        .unwrap();
+    choose(&tuner, &set, &mut measure);
     assert_eq!(
         tuner
             .choose(&set, &1, &0, &mut measure, policy)
@@ -300,9 +292,7 @@ fn failed_default_does_not_forget_the_choice_of_another_thread_i7() {
             Err::<u32, _>("no room")
         }))
         .with(number("other", 2));
-    elsewhere
-        .choose(&set, &1, &0, &mut Still, Policy::Wait)
-        .unwrap();
+    choose(&elsewhere, &set, &mut Still);
     bundle.set(elsewhere.export(&here)).unwrap();
     let answer = tuner.execute(&set, &1, 0, &mut Still, Policy::UseDefault);
     assert_eq!(answer, Ok(2));

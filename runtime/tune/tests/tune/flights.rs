@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier, mpsc};
 
 use millstream_tune::{Begun, Chosen, Fastest, Policy, Tunable, TunableSet, TuneError, Tuner};
 
-use crate::support::{Costs, Virtual, timed};
+use crate::support::{Costs, Virtual, choose, timed};
 
 /// I6: sixteen threads that miss one key run one tuning, and all receive its result.
 #[test]
@@ -18,9 +18,7 @@ fn threads_that_miss_one_key_run_one_tuning_i6() {
             let choose = || {
                 let mut measure = Virtual::exact(&costs);
                 barrier.wait();
-                let choice = tuner
-                    .choose(&set, &1, &0, &mut measure, Policy::Wait)
-                    .unwrap();
+                let choice = choose(&tuner, &set, &mut measure);
                 assert_eq!(choice.index, 1);
                 usize::from(choice.by == Chosen::Tuned)
             };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use millstream_tune::{Effort, Failure, Measure, Policy, SAMPLES_MAX, Tuner};
 use rstest::rstest;
 
-use crate::support::{Costs, Virtual, timed};
+use crate::support::{Costs, Virtual, choose, timed};
 
 /// At least 95 of 100 tunings choose a candidate within 3 % of the best, with noise of up to 15 % and one in twenty
 /// samples interrupted.
@@ -27,9 +27,7 @@ fn choice_is_within_three_percent_of_the_best(
         let costs = Arc::new(Costs::default());
         let set = timed(&costs, times);
         let mut measure = Virtual::noisy(&costs, *seed, noise);
-        let chosen = Tuner::new()
-            .choose(&set, &1, &0, &mut measure, Policy::Wait)
-            .unwrap();
+        let chosen = choose(&Tuner::new(), &set, &mut measure);
         times[chosen.index] as f64 <= best as f64 * 1.03
     };
     let right = (0..100).filter(within).count();
@@ -43,9 +41,7 @@ fn hopeless_candidate_is_measured_only_a_few_times() {
     let set = timed(&costs, &[100_000, 100_500, 900_000]);
     let tuner = Tuner::new();
     let mut measure = Virtual::noisy(&costs, 3, 0.1);
-    tuner
-        .choose(&set, &1, &0, &mut measure, Policy::Wait)
-        .unwrap();
+    choose(&tuner, &set, &mut measure);
     let outcome = tuner.outcome(&1).unwrap();
     let samples = |index: usize| {
         let of = outcome
@@ -109,9 +105,7 @@ fn equal_candidates_never_give_confidence() {
     let effort = Effort::default().samples(u32::MAX).tolerance(0.0);
     let tuner = Tuner::with_effort(effort.budget(Duration::MAX));
     let mut measure = Virtual::noisy(&costs, 1, 0.1);
-    tuner
-        .choose(&set, &1, &0, &mut measure, Policy::Wait)
-        .unwrap();
+    choose(&tuner, &set, &mut measure);
     let outcome = tuner.outcome(&1).unwrap();
     assert_eq!(outcome.confidence, 0.0, "both are equally fast");
     let best = outcome.best().unwrap().result.as_ref().unwrap();
@@ -146,9 +140,7 @@ fn excessive_times_are_saturated() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[1, 2]);
     let tuner = Tuner::new();
-    tuner
-        .choose(&set, &1, &0, &mut MaxDuration, Policy::Wait)
-        .unwrap();
+    choose(&tuner, &set, &mut MaxDuration);
     let outcome = tuner.outcome(&1).unwrap();
     let best = outcome.best().unwrap().result.as_ref().unwrap();
     assert_eq!(best.median, u64::MAX as f64);

@@ -9,7 +9,7 @@ use millstream_tune::{
     StoreError, Tunable, TunableSet, TuneError, Tuner,
 };
 
-use crate::support::{Costs, Virtual, timed};
+use crate::support::{Costs, Virtual, begin, timed};
 
 /// A sample completes only after a pump.
 struct Pumped {
@@ -44,9 +44,7 @@ fn driven_tuning_advances_between_pumps_i8() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[300, 100]);
     let tuner = Tuner::new();
-    let Begun::Tuning(mut tuning) = tuner.begin(&set, &1, &0) else {
-        panic!("no other caller tunes the key");
-    };
+    let mut tuning = begin(&tuner, &set, 1);
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Elsewhere(_)));
     assert_eq!(tuner.fastest(&1), Fastest::Pending);
     let mut measure = Pumped {
@@ -115,9 +113,7 @@ fn choice_tuned_without_waiting_is_stored_by_a_save_i8() {
     let (tuner, _) = open();
     let times = || store.times.load(Ordering::Relaxed);
     let tune = |key: u32, wait: bool, measure: &mut Virtual| {
-        let Begun::Tuning(mut tuning) = tuner.begin(&set, &key, &0) else {
-            panic!("no other caller tunes the key");
-        };
+        let mut tuning = begin(&tuner, &set, key);
         while !matches!(tuning.advance(&set, measure, wait), Progress::Done(_)) {}
     };
     tune(1, false, &mut measure);
@@ -170,9 +166,7 @@ fn tuning_has_ended_for_all_before_it_is_dropped_i5() {
     let broken = broken().with(fails("one")).with(fails("other"));
     let works = timed(&costs, &[300, 100]).with(fails("first"));
     for (set, key) in [(&broken, 1), (&works, 2)] {
-        let Begun::Tuning(mut tuning) = tuner.begin(set, &key, &0) else {
-            panic!("no other caller tunes the key");
-        };
+        let mut tuning = begin(&tuner, set, key);
         let mut finish = || loop {
             if let Progress::Done(done) = tuning.advance(set, &mut clock, true) {
                 break done;
@@ -210,9 +204,7 @@ fn thread_that_tunes_a_key_cannot_wait_for_it_i5() {
 fn tuning_continues_only_with_the_set_that_it_was_begun_with() {
     let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
     let (three, two) = (timed(&costs, &[3, 2, 1]), timed(&costs, &[3, 2]));
-    let Begun::Tuning(mut tuning) = tuner.begin(&three, &1, &0) else {
-        panic!("no other caller tunes the key");
-    };
+    let mut tuning = begin(&tuner, &three, 1);
     let mut clock = Virtual::exact(&costs);
     let done = tuning.advance(&two, &mut clock, true);
     assert!(

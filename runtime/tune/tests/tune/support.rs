@@ -4,9 +4,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_tune::{Failure, Measure, Tunable, TunableSet};
+use millstream_tune::{
+    Begun, Choice, Failure, Measure, Policy, Tunable, TunableSet, Tuner, Tuning,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Returns the choice for key 1, and waits for it.
+pub(crate) fn choose<O>(
+    tuner: &Tuner<u32>,
+    set: &TunableSet<u32, u32, O>,
+    measure: &mut dyn Measure,
+) -> Choice {
+    tuner.choose(set, &1, &0, measure, Policy::Wait).unwrap()
+}
+
+/// Begins to tune a key that no other caller tunes.
+pub(crate) fn begin<O>(
+    tuner: &Tuner<u32>,
+    set: &TunableSet<u32, u32, O>,
+    key: u32,
+) -> Box<Tuning<u32, u32, O>> {
+    match tuner.begin(set, &key, &0) {
+        Begun::Tuning(tuning) => tuning,
+        _ => panic!("no other caller tunes the key"),
+    }
+}
 
 /// The costs of candidates, and counts of runs. The counts are read after all threads have ended, so any ordering
 /// suffices.

@@ -3,7 +3,7 @@
 //! Loops are written once, as implementations of [`Loop`], and compiled for each level. Functions that they call must
 //! be `#[inline(always)]`, because only then they are compiled with the level's instructions.
 
-use crate::number::Real;
+use millstream_ir::scalar::arith::Number;
 
 /// A level of instruction sets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -61,7 +61,7 @@ pub(crate) trait Arithmetic {
     const IS_FUSED: bool;
 
     #[inline(always)]
-    fn mul_add<T: Real>(a: T, b: T, c: T) -> T {
+    fn mul_add<T: Number>(a: T, b: T, c: T) -> T {
         match Self::IS_FUSED {
             true => a.mul_add(b, c),
             false => a.times(b).plus(c),

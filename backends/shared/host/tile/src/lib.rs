@@ -19,7 +19,7 @@
 //! | `machine`, `tiles`, `lanes`, `transpose`, `scratch` | runs pieces tile by tile, in a thread's own memory |
 //! | `matmul` | products of matrices |
 //! | `fuse` | several operations in one loop of machine code |
-//! | `level`, `kernels`, `number`, `half`, `math` | the loops |
+//! | `level`, `kernels`, `truth`, `half`, `math` | the loops |
 //!
 //! The head of `plan` defines the words that these modules use.
 //!
@@ -47,7 +47,6 @@ mod machine;
 mod math;
 mod matmul;
 mod nest;
-mod number;
 mod options;
 mod plan;
 mod plans;
@@ -58,6 +57,7 @@ mod space;
 mod team;
 mod tiles;
 mod transpose;
+mod truth;
 
 #[cfg(test)]
 mod tests;

@@ -12,145 +12,60 @@ mod hand;
 use std::hint::black_box;
 use std::time::Instant;
 
-use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
-use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, UnaryOp};
+use millstream_ir::{Blocking, Program};
+use millstream_kernel_cases::nests;
 use millstream_protocol::NativeView;
 use millstream_tile::{Code, Options, SingleThread};
 
-/// Builds a nest over `f32`.
-#[derive(Default)]
-struct Draft(Nest);
-
-impl Draft {
-    fn new(outer: usize, inner: usize, words: usize) -> Self {
-        Self(Nest {
-            outer,
-            inner,
-            words,
-            ..Nest::default()
-        })
+/// Compiles a nest.
+fn code(text: &str) -> Code {
+    let has = |option: &str| std::env::args().any(|argument| argument == option);
+    let mut options = Options {
+        machine_code: !has("--tiles"),
+        ..Options::default()
+    };
+    if has("--narrow") {
+        options.blocking = Blocking::DEFAULT.vector(8);
     }
-
-    fn access(&mut self, mode: BufferMode, strides: &[Stride]) -> u16 {
-        let buffer = self.0.buffers.len() as u16;
-        self.0.buffers.push(Buffer {
-            dtype: DType::F32,
-            mode,
-        });
-        self.0.accesses.push(Access {
-            buffer,
-            offset: None,
-            strides: strides.to_vec(),
-        });
-        buffer
-    }
-
-    fn value(&mut self, op: Op) -> u16 {
-        self.0.values.push(Value {
-            dtype: DType::F32,
-            op,
-        });
-        self.0.values.len() as u16 - 1
-    }
-
-    fn load(&mut self, strides: &[Stride]) -> u16 {
-        let access = self.access(BufferMode::Read, strides);
-        self.value(Op::Load(access))
-    }
-
-    fn constant(&mut self, value: f32) -> u16 {
-        self.value(Op::Const(value.to_bits().into()))
-    }
-
-    fn binary(&mut self, op: BinaryOp, a: u16, b: u16) -> u16 {
-        self.value(Op::Binary(op, a, b))
-    }
-
-    fn store(mut self, value: u16, strides: &[Stride]) -> Code {
-        let access = self.access(BufferMode::Write, strides);
-        self.0.stores.push(Store {
-            access,
-            value,
-            level: Level::Inner,
-            scatter: None,
-        });
-        let has = |option: &str| std::env::args().any(|argument| argument == option);
-        let mut options = Options {
-            machine_code: !has("--tiles"),
-            ..Options::default()
-        };
-        if has("--narrow") {
-            options.blocking = Blocking::DEFAULT.vector(8);
-        }
-        Code::compile(&Program::Nest(self.0), options).expect("the program compiles")
-    }
+    let nest = millstream_ir_text::nest(text).expect("the text is a nest");
+    Code::compile(&Program::Nest(nest), options).expect("the program compiles")
 }
 
-const ONE: [Stride; 1] = [Stride::One];
-const ROW: [Stride; 2] = [Stride::Word(2), Stride::One];
+const CHAIN: &str = "
+    nest outer 1 inner 0 words 1
+    buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 read  buffer 3 f32 write
+    access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [1]  access 3 = buffer 3 [1]
+    %0 f32 = load 0  %1 f32 = load 1  %2 f32 = load 2  %3 f32 = mul %0 %1  %4 f32 = add %3 %2  %5 f32 = exp %4
+    store inner 3 %5";
 
-fn chain() -> Code {
-    let mut draft = Draft::new(1, 0, 1);
-    let [a, b, c] = [0; 3].map(|_| draft.load(&ONE));
-    let product = draft.binary(BinaryOp::Mul, a, b);
-    let sum = draft.binary(BinaryOp::Add, product, c);
-    let result = draft.value(Op::Unary(UnaryOp::Exp, sum));
-    draft.store(result, &ONE)
-}
+/// The constants are 0.044715, -1.595769 and 1.
+const GELU: &str = "
+    nest outer 1 inner 0 words 1
+    buffer 0 f32 read  buffer 1 f32 write
+    access 0 = buffer 0 [1]  access 1 = buffer 1 [1]
+    %0 f32 = load 0  %1 f32 = const 0x3d372713  %2 f32 = const 0xbfcc4229  %3 f32 = const 0x3f800000
+    %4 f32 = mul %0 %0  %5 f32 = mul %4 %0  %6 f32 = mul %5 %1  %7 f32 = add %6 %0  %8 f32 = mul %7 %2
+    %9 f32 = exp %8  %10 f32 = add %9 %3  %11 f32 = div %0 %10
+    store inner 1 %11";
 
-fn gelu() -> Code {
-    let mut draft = Draft::new(1, 0, 1);
-    let x = draft.load(&ONE);
-    let (k, s, one) = (
-        draft.constant(0.044715),
-        draft.constant(-1.595_769),
-        draft.constant(1.0),
-    );
-    let square = draft.binary(BinaryOp::Mul, x, x);
-    let cube = draft.binary(BinaryOp::Mul, square, x);
-    let cube = draft.binary(BinaryOp::Mul, cube, k);
-    let sum = draft.binary(BinaryOp::Add, cube, x);
-    let scaled = draft.binary(BinaryOp::Mul, sum, s);
-    let power = draft.value(Op::Unary(UnaryOp::Exp, scaled));
-    let below = draft.binary(BinaryOp::Add, power, one);
-    let result = draft.binary(BinaryOp::Div, x, below);
-    draft.store(result, &ONE)
-}
+const SOFTMAX: &str = "
+    nest outer 1 inner 1 words 3
+    buffer 0 f32 read  buffer 1 f32 write
+    access 0 = buffer 0 [w2 1]  access 1 = buffer 1 [w2 1]
+    %0 f32 = load 0  %1 f32 = reduce max %0  %2 f32 = sub %0 %1  %3 f32 = exp %2  %4 f32 = reduce sum %3
+    %5 f32 = const 0x3f800000  %6 f32 = div %5 %4  %7 f32 = mul %3 %6
+    store inner 1 %7";
 
-fn softmax() -> Code {
-    let mut draft = Draft::new(1, 1, 3);
-    let x = draft.load(&ROW);
-    let greatest = draft.value(Op::Reduce(ReduceOp::Max, x));
-    let below = draft.binary(BinaryOp::Sub, x, greatest);
-    let power = draft.value(Op::Unary(UnaryOp::Exp, below));
-    let sum = draft.value(Op::Reduce(ReduceOp::Sum, power));
-    let one = draft.constant(1.0);
-    let inverse = draft.binary(BinaryOp::Div, one, sum);
-    let result = draft.binary(BinaryOp::Mul, power, inverse);
-    draft.store(result, &ROW)
-}
-
-fn layer_norm() -> Code {
-    let mut draft = Draft::new(1, 1, 5);
-    let x = draft.load(&ROW);
-    let [scale, shift] = [0; 2].map(|_| draft.load(&[Stride::Zero, Stride::One]));
-    let sum = draft.value(Op::Reduce(ReduceOp::Sum, x));
-    let count = draft.value(Op::Word(3));
-    let mean = draft.binary(BinaryOp::Div, sum, count);
-    let centered = draft.binary(BinaryOp::Sub, x, mean);
-    let square = draft.binary(BinaryOp::Mul, centered, centered);
-    let squares = draft.value(Op::Reduce(ReduceOp::Sum, square));
-    let variance = draft.binary(BinaryOp::Div, squares, count);
-    let epsilon = draft.value(Op::Word(4));
-    let variance = draft.binary(BinaryOp::Add, variance, epsilon);
-    let deviation = draft.value(Op::Unary(UnaryOp::Sqrt, variance));
-    let one = draft.constant(1.0);
-    let inverse = draft.binary(BinaryOp::Div, one, deviation);
-    let normal = draft.binary(BinaryOp::Mul, centered, inverse);
-    let scaled = draft.binary(BinaryOp::Mul, normal, scale);
-    let shifted = draft.binary(BinaryOp::Add, scaled, shift);
-    draft.store(shifted, &ROW)
-}
+/// The same nest as in the bench of other libraries. The constants are 0.5, -4 and 4.
+const TEN: &str = "
+    nest outer 1 inner 0 words 1
+    buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 read  buffer 3 f32 write
+    access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [1]  access 3 = buffer 3 [1]
+    %0 f32 = load 0  %1 f32 = load 1  %2 f32 = load 2
+    %3 f32 = const 0x3f000000  %4 f32 = const 0xc0800000  %5 f32 = const 0x40800000
+    %6 f32 = mul %0 %1  %7 f32 = add %6 %2  %8 f32 = mul %7 %3  %9 f32 = sub %8 %0  %10 f32 = max %9 %4
+    %11 f32 = min %10 %5  %12 f32 = exp %11  %13 f32 = mul %12 %1  %14 f32 = add %13 %2  %15 f32 = mul %14 %0
+    store inner 3 %15";
 
 /// Elements of a cache line.
 const LINE: usize = 16;
@@ -231,7 +146,7 @@ fn compiling() {
     let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..300 {
         let start = Instant::now();
-        let code = ten();
+        let code = code(TEN);
         times[0].push(start.elapsed());
         for times in &mut times[1..] {
             let start = Instant::now();
@@ -250,35 +165,15 @@ fn compiling() {
     );
 }
 
-/// The same nest as in the bench of other libraries.
-fn ten() -> Code {
-    let mut draft = Draft::new(1, 0, 1);
-    let [a, b, c] = [0; 3].map(|_| draft.load(&ONE));
-    let [half, least, most] = [0.5, -4.0, 4.0].map(|value| draft.constant(value));
-    let mut last = draft.binary(BinaryOp::Mul, a, b);
-    for (op, other) in [
-        (BinaryOp::Add, c),
-        (BinaryOp::Mul, half),
-        (BinaryOp::Sub, a),
-        (BinaryOp::Max, least),
-        (BinaryOp::Min, most),
-    ] {
-        last = draft.binary(op, last, other);
-    }
-    last = draft.value(Op::Unary(UnaryOp::Exp, last));
-    for (op, other) in [(BinaryOp::Mul, b), (BinaryOp::Add, c), (BinaryOp::Mul, a)] {
-        last = draft.binary(op, last, other);
-    }
-    draft.store(last, &ONE)
-}
-
 fn main() {
     #[cfg(target_arch = "x86_64")]
     if !std::arch::is_x86_feature_detected!("avx512f") {
         println!("the handwritten loops need AVX-512");
         return;
     }
-    let (chain, gelu, softmax, norm) = (chain(), gelu(), softmax(), layer_norm());
+    let [chain, gelu, softmax] = [CHAIN, GELU, SOFTMAX].map(code);
+    let [few, many] = [64, 1024].map(|rows| nests::layer_norm(rows, 1024));
+    let norm = code(&few.text);
     for (name, n, times) in [
         ("(a*b+c).exp() 1 k", 1000, 10_000),
         ("(a*b+c).exp() 1 M", 1_000_000, 10),
@@ -320,34 +215,20 @@ fn main() {
         &[64, 1024, 1024],
         100,
     );
-    let words = [
-        64,
-        1024,
-        1024,
-        u64::from(1024_f32.to_bits()),
-        u64::from(1e-5_f32.to_bits()),
-    ];
     row(
         "layer norm 64 x 1024",
         &norm,
         hand::layer_norm,
         [1 << 16, 1024, 1024, 1 << 16],
-        &words,
+        &few.words,
         100,
     );
-    let words = [
-        1024,
-        1024,
-        1024,
-        u64::from(1024_f32.to_bits()),
-        u64::from(1e-5_f32.to_bits()),
-    ];
     row(
         "layer norm 1024 x 1024",
         &norm,
         hand::layer_norm,
         [million, 1024, 1024, million],
-        &words,
+        &many.words,
         10,
     );
 }

@@ -65,7 +65,7 @@ impl Builder<'_> {
             }
             Op::Unary(op, a) => {
                 let a = self.of(a, is_uniform)?;
-                let (run, b) = match map::unary(op, dtype, level) {
+                let (run, b) = match function::unary(op, dtype, level) {
                     Some(run) => (run, a),
                     None => {
                         let found = function::by_reference(op, dtype, level);

@@ -186,8 +186,10 @@ mod here {
             reduces: &Reduces<'_>,
             directs: &[(ValueId, usize)],
         ) -> Result<Vec<usize>, CompileError> {
-            // Without folds it needs fewer registers. An attempt that fails leaves nothing behind.
-            for folds in [true, false] {
+            // Each fold takes registers of its own, so as many as fit. An attempt that fails leaves nothing behind.
+            let folds = reduces.values.iter();
+            let folds = folds.filter_map(|value| self.foldable(*value)).count();
+            for folds in (0..=folds).rev() {
                 let before = (
                     self.slots.clone(),
                     self.places.clone(),
@@ -206,14 +208,14 @@ mod here {
             Ok(Vec::new())
         }
 
-        /// Emits the loop, and returns the reductions that it folds; `None` if it cannot be compiled.
+        /// Emits the loop, and returns the reductions that it folds, at most `folds`; `None` if it cannot be compiled.
         fn fuse_with(
             &mut self,
             body: &[ValueId],
             fused: Range<usize>,
             reduces: &Reduces<'_>,
             directs: &[(ValueId, usize)],
-            may_fold: bool,
+            folds: usize,
         ) -> Result<Option<Vec<usize>>, CompileError> {
             let inside = &body[fused.clone()];
             let mut recipe = Recipe::default();
@@ -237,7 +239,7 @@ mod here {
                 };
                 let index = usize::from(of);
                 let is_there = nodes[index].is_some() || self.places[index].is_some();
-                if may_fold && is_there {
+                if folded.len() < folds && is_there {
                     let node = self.node_of(of, &mut recipe, &mut nodes)?;
                     // Two scalars of eight bytes have room for the partial results.
                     let partials = self.slots.scalar(0);

@@ -1,10 +1,12 @@
 //! Builds the passes over the inner axes: what each computes for every element, and what it folds.
 
-use millstream_ir::nest::{Op, ValueId};
+use millstream_ir::nest::{Op, Store, ValueId};
 
 use super::fusing::{Arranged, Reduces};
 use super::{Builder, target_of};
 use crate::compile_error::{CompileError, unsupported};
+use crate::kernels::place;
+use crate::kernels::reduce::Reducer;
 use crate::plan::{Accumulator, DirectFold, Pass};
 
 impl Builder<'_> {
@@ -19,30 +21,22 @@ impl Builder<'_> {
             made.accumulators.push(self.accumulator(value)?);
         }
         for accumulator in &made.accumulators {
-            let (slot, best) = (accumulator.slot, accumulator.best);
-            self.push(
-                accumulator.reducer.begin,
-                slot,
-                slot,
-                best,
-                slot,
-                self.rows_are_uniform(),
-            );
+            let Reducer {
+                neutral,
+                accumulator_bytes,
+                ..
+            } = accumulator.reducer;
+            let neutral = self.slots.scalar(neutral);
+            let run = place::fill(accumulator_bytes, self.level);
+            let is_uniform = self.rows_are_uniform();
+            self.push(run, accumulator.slot, neutral, neutral, neutral, is_uniform);
         }
         made.begin = std::mem::take(&mut self.code);
 
         self.in_body = true;
-        let mut stored: Vec<ValueId> = Vec::new();
-        if is_last {
-            for store in nest
-                .stores
-                .iter()
-                .filter(|store| self.is_in_body(store.level))
-            {
-                stored.push(store.value);
-                stored.extend(store.scatter.iter().map(|scatter| scatter.index));
-            }
-        }
+        let stores = nest.stores.iter();
+        let stores = stores.filter(|store| is_last && self.is_in_body(store.level));
+        let stored: Vec<ValueId> = stores.flat_map(Store::values).collect();
         let mut roots = stored.clone();
         for &value in &reduces {
             roots.extend(nest.values[value].op.operands().iter());
@@ -113,7 +107,8 @@ impl Builder<'_> {
             let d = self.outer_register(size);
             self.places[value] = Some(d);
             let (slot, is_uniform) = (accumulator.slot, self.rows_are_uniform());
-            self.push(accumulator.reducer.end, d, slot, slot, slot, is_uniform);
+            let zero = self.slots.scalar(0);
+            self.push(accumulator.reducer.end, d, slot, zero, slot, is_uniform);
         }
         self.outer_values(pass + 1)?;
         made.end = std::mem::take(&mut self.code);
@@ -166,29 +161,15 @@ impl Builder<'_> {
 
     /// Returns the values that a pass computes for each element, in order.
     fn body_values(&self, roots: &[ValueId]) -> Vec<ValueId> {
-        let mut wanted = vec![false; self.nest.values.len()];
-        roots
-            .iter()
-            .for_each(|root| wanted[usize::from(*root)] = true);
-        for index in (0..wanted.len()).rev() {
-            if !wanted[index] {
-                continue;
-            }
-            // Retained values, and values computed once a row, exist already.
-            wanted[index] =
-                self.shape.class[index] == self.body_class() && self.places[index].is_none();
-            // The index of a gather in runs is not computed.
-            if wanted[index] && !self.is_in_runs(index as ValueId) {
-                let operands = self.nest.values[index].op.operands();
-                operands
-                    .iter()
-                    .for_each(|operand| wanted[usize::from(*operand)] = true);
-            }
-        }
-        (0..wanted.len())
-            .filter(|index| wanted[*index])
-            .map(|index| index as ValueId)
-            .collect()
+        // Retained values, and values computed once a row, exist already.
+        let is_new = |index: usize| {
+            self.shape.class[index] == self.body_class() && self.places[index].is_none()
+        };
+        // The index of a gather in runs is not computed.
+        let is_computed = |index: usize| is_new(index) && !self.is_in_runs(index as ValueId);
+        let needed = self.nest.needed(roots.iter().copied(), is_computed);
+        let body = (0..needed.len()).filter(|index| needed[*index] && is_new(*index));
+        body.map(|index| index as ValueId).collect()
     }
 
     /// Returns for each value the position in `body` after which it is unused.

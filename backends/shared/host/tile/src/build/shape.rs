@@ -1,7 +1,7 @@
 //! The axes along which each value varies, and the pass that can compute it.
 
 use millstream_ir::Nest;
-use millstream_ir::nest::{Level, Op, Stride, ValueId};
+use millstream_ir::nest::{Level, Op, Store, Stride, ValueId};
 
 /// How often a value is computed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -29,105 +29,57 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn of(nest: &Nest) -> Self {
-        let count = nest.values.len();
+        let mut varies_outside: Vec<bool> = Vec::with_capacity(nest.values.len());
+        for value in &nest.values {
+            varies_outside.push(match &value.op {
+                Op::Index(axis) => usize::from(*axis) < nest.outer,
+                Op::Load(access) => {
+                    let strides = &nest.accesses[usize::from(*access)].strides;
+                    let mut outer = strides.iter().take(nest.outer);
+                    outer.any(|stride| *stride != Stride::Zero)
+                }
+                // A gather at least once a row, because what it reads is not known before.
+                Op::Gather { .. } | Op::Reduce(..) => true,
+                op => {
+                    let operands = op.operands();
+                    let mut operands = operands.iter();
+                    operands.any(|id| varies_outside[usize::from(*id)])
+                }
+            });
+        }
+        let levels = nest.levels().into_iter().zip(&varies_outside);
+        let class = levels.map(|(level, outside)| match (level, outside) {
+            (Level::Inner, _) => Class::Inner,
+            (Level::Outer, true) => Class::Outer,
+            (Level::Outer, false) => Class::Uniform,
+        });
         let mut shape = Self {
-            class: Vec::with_capacity(count),
-            varies_outside: Vec::with_capacity(count),
-            stage: Vec::with_capacity(count),
-            last_pass: vec![0; count],
-            is_needed: vec![false; count],
+            class: class.collect(),
+            varies_outside,
+            stage: nest.stages(),
+            last_pass: vec![0; nest.values.len()],
+            is_needed: nest.needed(nest.stores.iter().flat_map(Store::values), |_| true),
             passes: 1,
         };
-        for value in &nest.values {
-            let (outside, inside) = shape.varies(nest, &value.op);
-            let class = match (inside, outside) {
-                (true, _) => Class::Inner,
-                (false, true) => Class::Outer,
-                (false, false) => Class::Uniform,
-            };
-            let operands = value.op.operands();
-            let stages = operands.iter().map(|id| shape.stage[usize::from(*id)]);
-            let stage = stages.max().unwrap_or(0);
-            let reduces = matches!(value.op, Op::Reduce(..));
-            shape.class.push(class);
-            shape.varies_outside.push(outside);
-            shape.stage.push(stage + usize::from(reduces));
-        }
-        shape.find_needed(nest);
         shape.find_passes(nest);
         shape
     }
 
-    /// Returns whether a value varies between rows, and within a row.
-    fn varies(&self, nest: &Nest, op: &Op) -> (bool, bool) {
-        let moves = |access: u16| {
-            let strides = &nest.accesses[usize::from(access)].strides;
-            let (outer, inner) = strides.split_at(nest.outer.min(strides.len()));
-            let any = |strides: &[Stride]| strides.iter().any(|stride| *stride != Stride::Zero);
-            (any(outer), any(inner))
-        };
-        let either = |a: (bool, bool), b: (bool, bool)| (a.0 || b.0, a.1 || b.1);
-        let of = |id: &ValueId| {
-            let index = usize::from(*id);
-            (
-                self.varies_outside[index],
-                self.class[index] == Class::Inner,
-            )
-        };
-        match op {
-            Op::Index(axis) if usize::from(*axis) < nest.outer => (true, false),
-            Op::Index(_) => (false, true),
-            Op::Load(access) => moves(*access),
-            // At least once a row, because what it reads is not known before.
-            Op::Gather { access, index, .. } => {
-                either(either(moves(*access), of(index)), (true, false))
-            }
-            Op::Reduce(..) => (true, false),
-            op => op.operands().iter().map(of).fold((false, false), either),
-        }
-    }
-
-    fn find_needed(&mut self, nest: &Nest) {
-        for store in &nest.stores {
-            self.is_needed[usize::from(store.value)] = true;
-            if let Some(scatter) = &store.scatter {
-                self.is_needed[usize::from(scatter.index)] = true;
-            }
-        }
-        for index in (0..nest.values.len()).rev() {
-            if self.is_needed[index] {
-                for operand in nest.values[index].op.operands().iter() {
-                    self.is_needed[usize::from(*operand)] = true;
-                }
-            }
-        }
-    }
-
     /// Finds the number of passes, and the last pass that uses each value.
     fn find_passes(&mut self, nest: &Nest) {
-        let mut last = 0;
-        for (index, value) in nest.values.iter().enumerate() {
-            if self.is_needed[index]
-                && let Op::Reduce(_, of) = value.op
-            {
-                last = last.max(self.stage[usize::from(of)]);
-            }
-        }
-        let stored = nest
-            .stores
-            .iter()
-            .filter(|store| store.level == Level::Inner);
-        let stored = stored.flat_map(|store| {
-            store
-                .scatter
-                .iter()
-                .map(|scatter| scatter.index)
-                .chain([store.value])
-        });
-        let stored: Vec<ValueId> = stored.collect();
-        for value in &stored {
-            last = last.max(self.stage[usize::from(*value)]);
-        }
+        let stored = nest.stores.iter();
+        let stored = stored.filter(|store| store.level == Level::Inner);
+        let stored: Vec<ValueId> = stored.flat_map(Store::values).collect();
+        let reduces = |index: &usize| {
+            self.is_needed[*index] && matches!(nest.values[*index].op, Op::Reduce(..))
+        };
+        let reduced = (0..nest.values.len()).filter(reduces);
+        let stages = stored.iter().map(|value| self.stage[usize::from(*value)]);
+        let last = reduced
+            .map(|index| self.stage[index] - 1)
+            .chain(stages)
+            .max();
+        let last = last.unwrap_or(0);
         self.passes = if nest.inner == 0 { 1 } else { last + 1 };
         for value in &stored {
             self.last_pass[usize::from(*value)] = last;

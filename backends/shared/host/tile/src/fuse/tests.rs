@@ -2,11 +2,13 @@
 
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
-use super::{Fused, Node, PrefetchKind, Recipe, has_binary, has_unary};
+use super::{Fused, Node, NodeId, PrefetchKind, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::{FEW, Reducer};
 use crate::kernels::reducers::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
+use crate::slot::SlotId;
+use crate::tests::random;
 
 /// Returns the levels of this processor that have machine code.
 fn levels() -> impl Iterator<Item = Level> {
@@ -47,25 +49,6 @@ fn numbers(seed: u32) -> Vec<f32> {
     turned.chain(random).take(45).collect()
 }
 
-/// Runs a recipe over the first `n` lanes; its first slots are inputs, and its last is the output.
-fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32> {
-    let fused = Fused::compile(recipe.clone(), level).expect("the loop compiles");
-    let mut out = vec![7.5_f32; 48];
-    let mut slots: Vec<*mut u8> = inputs
-        .iter()
-        .map(|input| input.as_ptr().cast_mut().cast())
-        .collect();
-    slots.push(out.as_mut_ptr().cast());
-    // SAFETY: every slot has more elements than there are lanes; the output is a separate vector.
-    unsafe { fused.run(&slots, n, false) };
-    assert!(
-        out[n..].iter().all(|x| *x == 7.5),
-        "written beyond the last lane"
-    );
-    out.truncate(n);
-    out
-}
-
 /// Returns `true` if both have the same bits, or both are NaN.
 fn same(got: f32, expected: f32) -> bool {
     got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan())
@@ -92,272 +75,151 @@ fn compare(op: CompareOp, a: f32, b: f32) -> bool {
     scalar::compare(op, DType::F32)(a.to_bits().into(), b.to_bits().into()) == 1
 }
 
-#[test]
-fn unary_operations_are_bit_identical_for_any_number_of_lanes() {
-    for level in levels() {
-        for op in UnaryOp::ALL.iter().copied().filter(|op| has_unary(*op)) {
-            for n in 0..=45 {
-                let recipe = Recipe {
-                    nodes: vec![Node::Lanes(0), Node::Unary(op, 0)],
-                    outputs: vec![(1, 1)],
-                    ..Recipe::default()
-                };
-                let inputs = [numbers(n)];
-                let got = run(&recipe, level, &inputs, n as usize);
-                for (got, x) in got.iter().zip(&inputs[0]) {
-                    let expected = unary(op, *x);
-                    assert!(
-                        same(*got, expected),
-                        "{level:?} {op} {x}: got {got}, expected {expected}"
-                    );
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn binary_operations_are_bit_identical_for_tiles_scalars_and_constants() {
-    let kinds = |slot: u16, value: f32| [Node::Lanes(slot), Node::Scalar(slot), Node::Const(value)];
-    for level in levels() {
-        for op in BinaryOp::ALL.iter().copied().filter(|op| has_binary(*op)) {
-            for seed in 0..15 {
-                let inputs = [numbers(seed), numbers(seed * 7 + 3)];
-                for a in kinds(0, inputs[0][0]) {
-                    for b in kinds(1, inputs[1][0]) {
-                        let recipe = Recipe {
-                            nodes: vec![a, b, Node::Binary(op, 0, 1)],
-                            outputs: vec![(2, 2)],
-                            ..Recipe::default()
-                        };
-                        let got = run(&recipe, level, &inputs, 45);
-                        let of = |node: Node, lane: usize, input: &[f32]| match node {
-                            Node::Lanes(_) => input[lane],
-                            _ => input[0],
-                        };
-                        for (lane, got) in got.iter().enumerate() {
-                            let (x, y) = (of(a, lane, &inputs[0]), of(b, lane, &inputs[1]));
-                            let expected = binary(op, x, y);
-                            assert!(
-                                same(*got, expected),
-                                "{level:?} {op} of {a:?} {x} and {b:?} {y}: got {got}, expected {expected}"
-                            );
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn comparisons_select_lanes() {
-    for level in levels() {
-        for op in CompareOp::ALL.iter().copied() {
-            let inputs = [numbers(1), numbers(4), numbers(2)];
-            for other in [Node::Lanes(2), Node::Const(-3.0)] {
-                // Selects the first if the comparison is true, otherwise the other.
-                let recipe = Recipe {
-                    nodes: vec![
-                        Node::Lanes(0),
-                        Node::Lanes(1),
-                        other,
-                        Node::Compare(op, 0, 1),
-                        Node::Select(3, 0, 2),
-                    ],
-                    outputs: vec![(4, 3)],
-                    ..Recipe::default()
-                };
-                let got = run(&recipe, level, &inputs, 45);
-                for (lane, got) in got.iter().enumerate() {
-                    let (x, y) = (inputs[0][lane], inputs[1][lane]);
-                    let other = match other {
-                        Node::Const(value) => value,
-                        _ => inputs[2][lane],
-                    };
-                    let expected = if compare(op, x, y) { x } else { other };
-                    assert!(
-                        same(*got, expected),
-                        "{level:?} {x} {op} {y}: got {got}, expected {expected}"
-                    );
-                }
-            }
-        }
-    }
-}
-
 /// Returns the result of a reduction that begins with one of its loops over these elements.
 fn reduced(op: ReduceOp, level: Level, loop_of: fn(&Reducer) -> Kernel, from: &[f32]) -> f32 {
     let reducer = reducer(op, DType::F32, level).expect("the reduction exists");
-    let (mut accumulator, mut result) = (0_u64, 0_f32);
+    let (mut accumulator, mut result) = (reducer.neutral, 0_f32);
     let at = (&raw mut accumulator).cast::<u8>();
     // SAFETY: there is room for one accumulator of any type; the elements exist.
     unsafe {
-        (reducer.begin)(at, at, at, at, 1);
         loop_of(&reducer)(at, from.as_ptr().cast(), at, at, from.len());
         (reducer.end)((&raw mut result).cast(), at, at, at, 1);
     }
     result
 }
 
-#[test]
-fn folds_are_bit_identical_to_those_over_tiles() {
-    let bodies: [&[Node]; 3] = [
-        &[Node::Lanes(0)],
-        &[Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
-        &[Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
-    ];
-    let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
-    let alone = ops.iter().map(std::slice::from_ref);
-    let folds: Vec<&[ReduceOp]> = alone.chain([&ops[..]]).collect();
-    for (level, ops) in levels().flat_map(|level| folds.iter().map(move |ops| (level, *ops))) {
-        for body in bodies {
-            let recipe = Recipe {
-                nodes: body.to_vec(),
-                folds: ops
-                    .iter()
-                    .zip(1..)
-                    .map(|(op, slot)| (*op, body.len() as u16 - 1, slot))
-                    .collect(),
-                ..Recipe::default()
-            };
-            let Some(fused) = Fused::compile(recipe, level) else {
-                assert!(
-                    level != Level::V4 && ops.len() > 1,
-                    "there are registers for one fold"
-                );
-                continue;
-            };
-            for n in (1..=45).chain([63, 64, 65, 128, 190, 450, 451]) {
-                let special = numbers(n as u32);
-                let plain = special
-                    .iter()
-                    .map(|x| if x.is_finite() { *x } else { -0.0 });
-                let plain: Vec<f32> = plain.map(|x| x.clamp(-3.0, 3.0)).collect();
-                for input in [plain, special] {
-                    let mut input: Vec<f32> = input.iter().cycle().take(n).copied().collect();
-                    let values: Vec<f32> = match body.last() {
-                        Some(Node::Unary(op, _)) => input.iter().map(|x| unary(*op, *x)).collect(),
-                        _ => input.clone(),
-                    };
-                    // Elements after the last lane must not be read.
-                    input.resize(n + 16, 1e30);
-                    let mut left = vec![[0_f32; FEW]; ops.len()];
-                    let mut slots = vec![input.as_mut_ptr().cast()];
-                    slots.extend(left.iter_mut().map(|left| left.as_mut_ptr().cast::<u8>()));
-                    // SAFETY: there are as many elements as lanes, and room for the partial results.
-                    unsafe { fused.run(&slots, n, false) };
-                    for (op, left) in ops.iter().zip(&left) {
-                        let (got, expected) = (
-                            reduced(*op, level, |reducer| reducer.partials, left),
-                            reduced(*op, level, |reducer| reducer.row, &values),
-                        );
-                        assert!(
-                            same(got, expected),
-                            "{level:?} {op} of {ops:?}, {n} lanes by {body:?}: got {got}, expected {expected}"
-                        );
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn stored_values_and_several_folds_share_a_loop() {
-    for level in levels().filter(|level| *level == Level::V4) {
-        // x + 1 is stored, and both are folded.
-        let recipe = Recipe {
-            nodes: vec![
-                Node::Lanes(0),
-                Node::Const(1.0),
-                Node::Binary(BinaryOp::Add, 0, 1),
-            ],
-            outputs: vec![(2, 1)],
-            folds: vec![(ReduceOp::Max, 0, 2), (ReduceOp::Sum, 2, 3)],
-            ..Recipe::default()
+/// Returns a random recipe of the tiles 0 and 1, the scalar 2, and a constant. Its values are stored in the slots 3 and
+/// 4, and folded into those from 5.
+fn random_recipe(state: &mut u64) -> Recipe {
+    let mut below = |count: usize| random(state) as usize % count;
+    let unary = UnaryOp::ALL.iter().copied().filter(|op| has_unary(*op));
+    let binary = BinaryOp::ALL.iter().copied().filter(|op| has_binary(*op));
+    let (unary, binary): (Vec<UnaryOp>, Vec<BinaryOp>) = (unary.collect(), binary.collect());
+    let reductions = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
+    let constant = Node::Const(numbers(below(15) as u32)[0]);
+    let mut nodes = vec![Node::Lanes(0), Node::Lanes(1), Node::Scalar(2), constant];
+    // Values that are computed for each lane, and comparisons, which only selections may use.
+    let (mut lanes, mut masks): (Vec<NodeId>, Vec<NodeId>) = (vec![0, 1], Vec::new());
+    for _ in 0..=below(6) {
+        let id = nodes.len() as NodeId;
+        let [a, b] = [(); 2].map(|()| match below(4) {
+            0 => 2 + below(2) as NodeId,
+            _ => lanes[below(lanes.len())],
+        });
+        let node = match below(4) {
+            0 => Node::Unary(unary[below(unary.len())], a),
+            1 => Node::Compare(CompareOp::ALL[below(CompareOp::ALL.len())], a, b),
+            2 if !masks.is_empty() => Node::Select(masks[below(masks.len())], a, b),
+            _ => Node::Binary(binary[below(binary.len())], a, b),
         };
-        let fused = Fused::compile(recipe, level).expect("the loop compiles");
-        for n in [1, 17, 64, 200] {
-            let mut input: Vec<f32> = (0..n).map(|lane| lane as f32).collect();
-            let mut out = vec![0_f32; n];
-            let mut left = [[0_f32; FEW]; 2];
-            let [most, sum] = left.each_mut().map(|left| left.as_mut_ptr().cast::<u8>());
-            let slots = [
-                input.as_mut_ptr().cast(),
-                out.as_mut_ptr().cast(),
-                most,
-                sum,
-            ];
-            // SAFETY: there are as many elements as lanes, and room for the partial results.
-            unsafe { fused.run(&slots, n, false) };
-            let expected: Vec<f32> = input.iter().map(|x| x + 1.0).collect();
-            assert_eq!(out, expected);
-            let of = |op, left: &[f32]| reduced(op, level, |reducer| reducer.partials, left);
-            assert_eq!(of(ReduceOp::Max, &left[0]), (n - 1) as f32);
-            assert_eq!(of(ReduceOp::Sum, &left[1]), expected.iter().sum::<f32>());
+        match node {
+            Node::Compare(..) => masks.push(id),
+            _ => lanes.push(id),
         }
+        nodes.push(node);
+    }
+    let (outputs, folds) = (below(3), [0, 0, 0, 1, 1, 2, 3, 4][below(8)]);
+    let mut any = || lanes[below(lanes.len())];
+    let outputs = (0..outputs).map(|index| (any(), 3 + index as SlotId));
+    let outputs = outputs.collect();
+    let fold = |index: usize| (reductions[index], any(), 5 + index as SlotId);
+    Recipe {
+        nodes,
+        outputs,
+        folds: (0..folds).map(fold).collect(),
+        may_stream: folds == 0,
+        ..Recipe::default()
     }
 }
 
-#[test]
-fn stored_values_can_be_used_further() {
-    for level in levels() {
-        // x + y, and the root of its square.
-        let recipe = Recipe {
-            nodes: vec![
-                Node::Lanes(0),
-                Node::Scalar(1),
-                Node::Binary(BinaryOp::Add, 0, 1),
-                Node::Binary(BinaryOp::Mul, 2, 2),
-                Node::Unary(UnaryOp::Sqrt, 3),
-            ],
-            outputs: vec![(2, 2), (4, 3)],
-            ..Recipe::default()
+/// Returns the values of all nodes in one lane, by the functions that the loop replaces.
+fn lane_of(recipe: &Recipe, inputs: &[Vec<f32>], lane: usize) -> Vec<f32> {
+    let mut values: Vec<f32> = Vec::new();
+    for node in &recipe.nodes {
+        let of = |id: NodeId| values[usize::from(id)];
+        let value = match *node {
+            Node::Lanes(slot) => inputs[usize::from(slot)][lane],
+            Node::Scalar(slot) => inputs[usize::from(slot)][0],
+            Node::Const(value) => value,
+            Node::Unary(op, a) => unary(op, of(a)),
+            Node::Binary(op, a, b) => binary(op, of(a), of(b)),
+            Node::Compare(op, a, b) => f32::from(compare(op, of(a), of(b))),
+            Node::Select(condition, a, b) => of(if of(condition) == 1.0 { a } else { b }),
         };
-        let fused = Fused::compile(recipe, level).expect("the loop compiles");
-        let (x, y) = ([1.0_f32, -2.0, 3.0], 0.5_f32);
-        let (mut sums, mut roots) = ([0_f32; 3], [0_f32; 3]);
-        let slots = [
-            x.as_ptr().cast_mut().cast(),
-            (&raw const y).cast_mut().cast(),
-            sums.as_mut_ptr().cast(),
-            roots.as_mut_ptr().cast(),
-        ];
-        // SAFETY: three elements each, and one.
-        unsafe { fused.run(&slots, 3, false) };
-        assert_eq!(sums, [1.5, -1.5, 3.5]);
-        assert_eq!(roots, [1.5, 1.5, 3.5]);
+        values.push(value);
     }
+    values
 }
 
 #[test]
-fn streaming_stores_write_the_same_values() {
+fn random_loops_are_bit_identical_to_operations_and_folds_over_tiles() {
+    const ROOM: usize = 512;
     #[repr(align(64))]
-    struct Lines([f32; 64]);
-    for level in levels() {
-        for n in [1, 15, 16, 17, 48, 63, 64] {
-            let recipe = Recipe {
-                nodes: vec![Node::Lanes(0), Node::Binary(BinaryOp::Add, 0, 0)],
-                outputs: vec![(1, 1)],
-                may_stream: true,
-                ..Recipe::default()
-            };
-            let fused = Fused::compile(recipe, level).expect("the loop compiles");
-            let input: Vec<f32> = (0..64).map(|lane| lane as f32).collect();
-            for streams in [true, false] {
-                let mut out = Lines([-1.0; 64]);
-                let slots = [input.as_ptr().cast_mut().cast(), out.0.as_mut_ptr().cast()];
-                // SAFETY: 64 elements each; the output begins at a cache line.
-                unsafe { fused.run(&slots, n, streams) };
-                super::fence();
-                for (lane, got) in out.0.iter().enumerate() {
-                    let expected = if lane < n { 2.0 * lane as f32 } else { -1.0 };
-                    assert_eq!(*got, expected, "{level:?} {n} {streams}: lane {lane}");
+    struct Lines([f32; ROOM]);
+    let lengths = || (0..=45).chain([63, 64, 65, 128, 190, 450, 451]);
+    let (mut all, mut compiled) = (0, 0);
+    for (level, seed) in levels().flat_map(|level| (0..2000_u64).map(move |seed| (level, seed))) {
+        let state = &mut seed.clone();
+        let recipe = random_recipe(state);
+        all += 1;
+        // There may be too few registers.
+        let Some(fused) = Fused::compile(recipe.clone(), level) else {
+            continue;
+        };
+        compiled += 1;
+        let n = lengths().nth(random(state) as usize % lengths().count());
+        let n = n.expect("it is one of them");
+        let mut inputs = [(); 3].map(|()| {
+            let plain = |x: f32| {
+                if x.is_finite() {
+                    x.clamp(-3.0, 3.0)
+                } else {
+                    -0.0
                 }
+            };
+            let numbers = numbers(random(state) as u32).into_iter();
+            let numbers = numbers.map(|x| if seed % 2 == 0 { plain(x) } else { x });
+            let mut numbers: Vec<f32> = numbers.cycle().take(n.max(1)).collect();
+            // Elements after the last lane must not be used.
+            numbers.resize(n.max(1) + 16, 1e30);
+            numbers
+        });
+        let mut outs = [(); 2].map(|()| Lines([7.5; ROOM]));
+        let mut partials = [[0_f32; FEW]; 4];
+        let slots = inputs
+            .iter_mut()
+            .map(|input| input.as_mut_ptr().cast::<u8>());
+        let slots = slots.chain(outs.iter_mut().map(|out| out.0.as_mut_ptr().cast()));
+        let slots = slots.chain(partials.iter_mut().map(|left| left.as_mut_ptr().cast()));
+        let slots: Vec<*mut u8> = slots.collect();
+        // SAFETY: there are as many elements as lanes, and room for the results; outputs begin at a cache line.
+        unsafe { fused.run(&slots, n, random(state).is_multiple_of(2)) };
+        super::fence();
+        let lanes: Vec<Vec<f32>> = (0..n).map(|lane| lane_of(&recipe, &inputs, lane)).collect();
+        let column = |node: NodeId| lanes.iter().map(move |lane| lane[usize::from(node)]);
+        for ((node, _), out) in recipe.outputs.iter().zip(&outs) {
+            let expected = column(*node).chain(std::iter::repeat(7.5));
+            for (lane, (got, expected)) in out.0.iter().zip(expected).enumerate() {
+                assert!(
+                    same(*got, expected),
+                    "{level:?} {recipe:?}: node {node} of lane {lane} of {n} is {got}, expected {expected}"
+                );
             }
         }
+        for ((op, node, _), partials) in recipe.folds.iter().zip(&partials) {
+            let row: Vec<f32> = column(*node).collect();
+            let got = reduced(*op, level, |reducer| reducer.partials, partials);
+            let expected = reduced(*op, level, |reducer| reducer.row, &row);
+            assert!(
+                same(got, expected),
+                "{level:?} {recipe:?}: {op} of node {node}, {n} lanes, is {got}, expected {expected}"
+            );
+        }
     }
+    assert!(
+        compiled > all / 2,
+        "{compiled} of {all} have registers enough"
+    );
 }
 
 #[test]

@@ -3,11 +3,14 @@
 
 use std::marker::PhantomData;
 
+use millstream_ir::scalar::arith::Number;
+use millstream_ir::{BinaryOp, DType};
+
+use super::map::binary;
 use super::reduce::{ABREAST, Greatest, Least, Reduce, Reducer, SIDE_BY_SIDE};
 use super::{tile, tile_mut};
 use crate::lanes::prefetch;
 use crate::level::{Arithmetic, Level, Loop, kernel};
-use crate::number::Number;
 
 /// No element was seen yet.
 const NONE: i64 = -1;
@@ -34,17 +37,6 @@ impl<T: Number> Better<T> for Greatest {
     #[inline(always)]
     fn is_ahead(value: T, best: T) -> bool {
         value > best
-    }
-}
-
-/// Resets the indices in `d`.
-struct ArgBegins;
-
-impl Loop for ArgBegins {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, _: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        unsafe { tile_mut::<i64>(d, n) }.fill(NONE);
     }
 }
 
@@ -84,7 +76,7 @@ fn best_of<T: Number, R: Reduce<T, Accumulator = T> + Better<T>>(a: &[T]) -> (us
     // NaNs are skipped, and searched for at the end.
     let better = |one: T, other: T| if R::is_ahead(other, one) { other } else { one };
     let (blocks, rest) = a.as_chunks::<ABREAST>();
-    let mut best = [R::NEUTRAL; ABREAST];
+    let mut best = [R::START; ABREAST];
     let mut nans = [0_u32; ABREAST];
     for block in blocks {
         for byte in (0..size_of_val(block)).step_by(64) {
@@ -157,34 +149,21 @@ impl<T: Number, R: Better<T>> Loop for ArgLanes<T, R> {
     }
 }
 
-/// Returns the indices; 0 if there was no element.
-struct ArgEnds;
-
-impl Loop for ArgEnds {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<i64>(d, n), tile::<i64>(a, n)) };
-        for (d, index) in d.iter_mut().zip(a) {
-            *d = (*index).max(0);
-        }
-    }
-}
-
 /// Returns the loops of such a reduction.
 pub(super) fn reducer<T: Number, R: Reduce<T, Accumulator = T> + Better<T>>(
     level: Level,
-) -> Reducer {
-    Reducer {
-        begin: kernel::<ArgBegins>(level),
+) -> Option<Reducer> {
+    Some(Reducer {
+        neutral: NONE as u64,
+        accumulator_bytes: size_of::<i64>(),
         row: kernel::<ArgRows<T, R>>(level),
         // Unused: no loop leaves partial results of these.
         partials: kernel::<ArgRows<T, R>>(level),
         lanes: kernel::<ArgLanes<T, R>>(level),
         stack: None,
         long_row: None,
-        end: kernel::<ArgEnds>(level),
-        accumulator_bytes: size_of::<i64>(),
+        // 0 if there was no element.
+        end: binary(BinaryOp::Max, DType::I64, [false, true], level)?,
         is_index: true,
-    }
+    })
 }

@@ -5,13 +5,14 @@ use std::marker::PhantomData;
 
 use millstream_ir::DType;
 
-use super::{match_type, tile, tile_mut};
+use super::map::{Operation, map1};
+use super::match_type;
 use crate::half::{Bf16, F16, integer_to_odd, to_odd};
-use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::number::Truth;
+use crate::level::{Arithmetic, Kernel, Level};
+use crate::truth::Truth;
 
 /// Casts a value to another type.
-trait Cast<U>: Copy {
+pub(crate) trait Cast<U>: Copy {
     fn cast(self) -> U;
 }
 
@@ -99,16 +100,14 @@ impl Cast<Truth> for Bf16 {
     }
 }
 
-struct Casts<T, U>(PhantomData<(T, U)>);
+/// The cast to a type, as an operation.
+pub(super) struct To<U>(PhantomData<U>);
 
-impl<T: Cast<U>, U> Loop for Casts<T, U> {
+impl<T: Cast<U>, U> Operation<T> for To<U> {
+    type Out = U;
     #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<U>(d, n), tile::<T>(a, n)) };
-        for (d, a) in d.iter_mut().zip(a) {
-            *d = a.cast();
-        }
+    fn of<A: Arithmetic>(a: T, _: T) -> U {
+        a.cast()
     }
 }
 
@@ -124,5 +123,5 @@ macro_rules! with_stored {
 
 /// Returns the loop of a cast, if there is one.
 pub(crate) fn cast(from: DType, to: DType, level: Level) -> Option<Kernel> {
-    Some(with_stored!(from, T => with_stored!(to, U => kernel::<Casts<T, U>>(level))))
+    Some(with_stored!(from, T => with_stored!(to, U => map1::<T, To<U>>(level))))
 }

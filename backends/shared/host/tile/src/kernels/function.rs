@@ -1,61 +1,24 @@
-//! Loops over functions of one value, and those of floats: roots, exponentials, angles. A function without a loop of its
-//! own uses the reference.
+//! Functions of floats: roots, exponentials, angles. A function without a loop of its own uses the reference.
 
 use std::marker::PhantomData;
 
 use millstream_ir::{DType, UnaryOp, scalar};
 
+use super::map::{self, Operation, map1};
 use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math;
 
-/// A function of one value, which may have a fast path for usual values.
-pub(super) trait Function<T> {
-    fn of<A: Arithmetic>(x: T) -> T;
-
-    #[inline(always)]
-    fn is_usual(_: T) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn usual<A: Arithmetic>(x: T) -> T {
-        Self::of::<A>(x)
-    }
-}
-
-pub(super) struct Maps<T, F>(PhantomData<(T, F)>);
-
-impl<T: Copy, F: Function<T>> Loop for Maps<T, F> {
-    /// The fast path, and the general form for the whole tile if one value is unusual.
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<T>(a, n)) };
-        let mut unusual = 0_u32;
-        for (d, a) in d.iter_mut().zip(a) {
-            unusual |= u32::from(!F::is_usual(*a));
-            *d = F::usual::<A>(*a);
-        }
-        if unusual != 0 {
-            for (d, a) in d.iter_mut().zip(a) {
-                *d = F::of::<A>(*a);
-            }
-        }
-    }
-}
-
 macro_rules! functions {
     ($($name:ident of $t:ty, $x:ident => $any:expr $(, if $usual:expr => $short:expr)?;)*) => {$(
         struct $name;
-        impl Function<$t> for $name {
+        impl Operation<$t> for $name {
+            type Out = $t;
             #[inline(always)]
-            fn of<A: Arithmetic>($x: $t) -> $t { $any }
+            fn of<A: Arithmetic>($x: $t, _: $t) -> $t { $any }
             $(
                 #[inline(always)]
-                fn is_usual($x: $t) -> bool { $usual }
-                #[inline(always)]
-                fn usual<A: Arithmetic>($x: $t) -> $t { $short }
+                fn usual<A: Arithmetic>($x: $t, _: $t) -> ($t, bool) { ($short, $usual) }
             )?
         }
     )*};
@@ -81,13 +44,13 @@ functions! {
     Ceil64 of f64, x => x.ceil();
 }
 
-/// Returns the loop of a function, if the type has one.
-pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
+/// Returns the loop of a unary operation, if the type has one.
+pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     macro_rules! either {
         ($single:ident, $double:ident) => {
             match dtype {
-                DType::F32 => kernel::<Maps<f32, $single>>(level),
-                DType::F64 => kernel::<Maps<f64, $double>>(level),
+                DType::F32 => map1::<f32, $single>(level),
+                DType::F64 => map1::<f64, $double>(level),
                 _ => return None,
             }
         };
@@ -99,10 +62,10 @@ pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
         UnaryOp::Sin => either!(Sin32, Sin64),
         UnaryOp::Cos => either!(Cos32, Cos64),
         UnaryOp::Tanh => either!(Tanh32, Tanh64),
-        UnaryOp::Erf if dtype == DType::F32 => kernel::<Maps<f32, Erf32>>(level),
+        UnaryOp::Erf if dtype == DType::F32 => map1::<f32, Erf32>(level),
         UnaryOp::Floor => either!(Floor32, Floor64),
         UnaryOp::Ceil => either!(Ceil32, Ceil64),
-        _ => return None,
+        _ => return map::unary(op, dtype, level),
     })
 }
 

@@ -2,25 +2,72 @@
 
 use std::marker::PhantomData;
 
+use millstream_ir::scalar::arith::{Bits, Number};
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use super::function::{self, Function, Maps};
-use super::{by_size, operand, power, tile, tile_mut, with_bits, with_type};
+use super::{by_size, operand, tile, tile_mut, with_bits, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::number::{Bits, Number, Truth};
+use crate::math::power::{power, power_usual};
+use crate::truth::Truth;
 
-/// An operation on two values.
-pub(crate) trait Binary<T> {
+/// An operation on two values, or on the first of them. It may have a fast path for usual values.
+pub(super) trait Operation<T> {
     type Out;
-    fn of(a: T, b: T) -> Self::Out;
+    fn of<A: Arithmetic>(a: T, b: T) -> Self::Out;
+
+    /// Returns the result of the fast path, and whether it is valid.
+    #[inline(always)]
+    fn usual<A: Arithmetic>(a: T, b: T) -> (Self::Out, bool) {
+        (Self::of::<A>(a, b), true)
+    }
+}
+
+/// `SA` and `SB`: whether that operand is a scalar.
+pub(super) struct Map<T, O, const SA: bool, const SB: bool>(PhantomData<(T, O)>);
+
+impl<T: Copy, O: Operation<T>, const SA: bool, const SB: bool> Loop for Map<T, O, SA, SB> {
+    /// The fast path, and the general form for the whole tile if one value is unusual.
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises; the indices are those of `d`.
+        let (a, b) = unsafe { (operand::<T, SA>(a), operand::<T, SB>(b)) };
+        // SAFETY: as above.
+        let d = unsafe { tile_mut(d, n) };
+        let mut unusual = 0_u32;
+        for (index, d) in d.iter_mut().enumerate() {
+            let (found, is_usual) = O::usual::<A>(a(index), b(index));
+            unusual |= u32::from(!is_usual);
+            *d = found;
+        }
+        if unusual != 0 {
+            for (index, d) in d.iter_mut().enumerate() {
+                *d = O::of::<A>(a(index), b(index));
+            }
+        }
+    }
+}
+
+/// Returns the loop of an operation on one value. The second operand is a scalar, which does not matter.
+pub(super) fn map1<T: Copy, O: Operation<T>>(level: Level) -> Kernel {
+    kernel::<Map<T, O, false, true>>(level)
+}
+
+fn map2<T: Copy, O: Operation<T>>(scalar: [bool; 2], level: Level) -> Kernel {
+    match scalar {
+        [true, false] => kernel::<Map<T, O, true, false>>(level),
+        [false, true] => kernel::<Map<T, O, false, true>>(level),
+        // Two scalars make one element, which is a tile of one.
+        _ => kernel::<Map<T, O, false, false>>(level),
+    }
 }
 
 macro_rules! unary {
     ($($name:ident: $bound:ident, $a:ident => $body:expr;)*) => {$(
         struct $name;
-        impl<T: $bound> Function<T> for $name {
+        impl<T: $bound> Operation<T> for $name {
+            type Out = T;
             #[inline(always)]
-            fn of<A: Arithmetic>($a: T) -> T { $body }
+            fn of<A: Arithmetic>($a: T, _: T) -> T { $body }
         }
     )*};
 }
@@ -37,10 +84,10 @@ macro_rules! binary {
     ($of:ident of $ops:ident, $bound:ident -> $out:ty: $($name:ident, $a:ident, $b:ident => $body:expr;)*) => {
         $(
             struct $name;
-            impl<T: $bound> Binary<T> for $name {
+            impl<T: $bound> Operation<T> for $name {
                 type Out = $out;
                 #[inline(always)]
-                fn of($a: T, $b: T) -> $out { $body }
+                fn of<A: Arithmetic>($a: T, $b: T) -> $out { $body }
             }
         )*
 
@@ -82,26 +129,24 @@ binary! { comparison of CompareOp, Number -> Truth:
 
 struct Power;
 
-impl Binary<f64> for Power {
+impl Operation<f64> for Power {
     type Out = f64;
     #[inline(always)]
-    fn of(a: f64, b: f64) -> f64 {
+    fn of<A: Arithmetic>(a: f64, b: f64) -> f64 {
         a.powf(b)
     }
 }
 
-/// `SA` and `SB`: whether that operand is a scalar.
-struct Map2<T, O, const SA: bool, const SB: bool>(PhantomData<(T, O)>);
-
-impl<T: Copy, O: Binary<T>, const SA: bool, const SB: bool> Loop for Map2<T, O, SA, SB> {
+impl Operation<f32> for Power {
+    type Out = f32;
     #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (a, b) = unsafe { (operand::<T, SA>(a, n), operand::<T, SB>(b, n)) };
-        // SAFETY: as above.
-        for (index, d) in unsafe { tile_mut(d, n) }.iter_mut().enumerate() {
-            *d = O::of(a(index), b(index));
-        }
+    fn of<A: Arithmetic>(a: f32, b: f32) -> f32 {
+        power::<A>(a, b)
+    }
+
+    #[inline(always)]
+    fn usual<A: Arithmetic>(a: f32, b: f32) -> (f32, bool) {
+        power_usual::<A>(a, b)
     }
 }
 
@@ -112,8 +157,8 @@ struct Select<T, const SB: bool, const SC: bool>(PhantomData<T>);
 impl<T: Copy, const SB: bool, const SC: bool> Loop for Select<T, SB, SC> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (b, c) = unsafe { (operand::<T, SB>(b, n), operand::<T, SC>(c, n)) };
+        // SAFETY: the caller's promises; the indices are those of `d`.
+        let (b, c) = unsafe { (operand::<T, SB>(b), operand::<T, SC>(c)) };
         // SAFETY: as above.
         let (d, a) = unsafe { (tile_mut(d, n), tile::<u8>(a, n)) };
         for (index, (d, a)) in d.iter_mut().zip(a).enumerate() {
@@ -123,23 +168,14 @@ impl<T: Copy, const SB: bool, const SC: bool> Loop for Select<T, SB, SC> {
     }
 }
 
-pub(super) fn map2<T: Copy, O: Binary<T>>(scalar: [bool; 2], level: Level) -> Kernel {
-    match scalar {
-        [true, false] => kernel::<Map2<T, O, true, false>>(level),
-        [false, true] => kernel::<Map2<T, O, false, true>>(level),
-        // Two scalars make one element, which is a tile of one.
-        _ => kernel::<Map2<T, O, false, false>>(level),
-    }
-}
-
-/// Returns the loop of a unary operation, if the type has one.
-pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
+/// Returns the loop of a unary operation that is no function, if the type has one.
+pub(super) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     Some(match op {
-        UnaryOp::Neg => with_type!(dtype, T => kernel::<Maps<T, Neg>>(level), else return None),
-        UnaryOp::Abs => with_type!(dtype, T => kernel::<Maps<T, Abs>>(level), else return None),
-        UnaryOp::Not if dtype == DType::Bool => kernel::<Maps<u8, Inverse>>(level),
-        UnaryOp::Not => with_bits!(dtype, T => kernel::<Maps<T, Not>>(level), else return None),
-        _ => return function::of(op, dtype, level),
+        UnaryOp::Neg => with_type!(dtype, T => map1::<T, Neg>(level), else return None),
+        UnaryOp::Abs => with_type!(dtype, T => map1::<T, Abs>(level), else return None),
+        UnaryOp::Not if dtype == DType::Bool => map1::<u8, Inverse>(level),
+        UnaryOp::Not => with_bits!(dtype, T => map1::<T, Not>(level), else return None),
+        _ => return None,
     })
 }
 
@@ -151,8 +187,11 @@ pub(crate) fn binary(
     level: Level,
 ) -> Option<Kernel> {
     match op {
-        BinaryOp::Pow if dtype == DType::F64 => Some(map2::<f64, Power>(scalar, level)),
-        BinaryOp::Pow => power::of(dtype, scalar, level),
+        BinaryOp::Pow => match dtype {
+            DType::F32 => Some(map2::<f32, Power>(scalar, level)),
+            DType::F64 => Some(map2::<f64, Power>(scalar, level)),
+            _ => None,
+        },
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
             with_bits!(dtype, T => bits::<T>(op, scalar, level), else None)
         }

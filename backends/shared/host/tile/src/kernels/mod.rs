@@ -3,8 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `map` | element-wise operations of one, two or three values |
-//! | `function` | functions of one value |
-//! | `power` | powers |
+//! | `function` | functions of floats |
 //! | `cast` | casts between types |
 //! | `reduce` | reductions of many elements to one |
 //! | `arg` | the index of the least or greatest element |
@@ -19,7 +18,6 @@ pub(crate) mod cast;
 pub(crate) mod function;
 pub(crate) mod map;
 pub(crate) mod place;
-mod power;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reducers;
@@ -88,18 +86,16 @@ unsafe fn tile_mut<'a, T>(to: *mut u8, n: usize) -> &'a mut [T] {
     unsafe { from_raw_parts_mut(to.cast(), n) }
 }
 
-/// Returns the elements of an operand, which is a tile, or a scalar that stands for each of them.
+/// Returns the elements of an operand, which is a tile, or a scalar that stands for each of them. Without checks of
+/// bounds, so that loops vectorize.
 ///
 /// # Safety
-/// As [`crate::level::Kernel`] says.
+/// As [`crate::level::Kernel`] says. The closure is called with indices of the loop's elements only.
 #[inline(always)]
-unsafe fn operand<'a, T: Copy + 'a, const SCALAR: bool>(
-    from: *const u8,
-    n: usize,
-) -> impl Fn(usize) -> T + 'a {
+unsafe fn operand<T: Copy, const SCALAR: bool>(from: *const u8) -> impl Fn(usize) -> T {
+    let from = from.cast::<T>();
+    // SAFETY: the caller's promise. Read once, because the compiler does not know that a loop leaves it alone.
+    let scalar = SCALAR.then(|| unsafe { *from });
     // SAFETY: the caller's promise.
-    let elements = unsafe { tile::<T>(from, if SCALAR { 1 } else { n }) };
-    // Read once, because the compiler does not know that a loop leaves it alone.
-    let scalar = SCALAR.then(|| elements[0]);
-    move |index| scalar.unwrap_or_else(|| elements[index])
+    move |index| scalar.unwrap_or_else(|| unsafe { *from.add(index) })
 }

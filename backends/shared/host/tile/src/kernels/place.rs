@@ -6,7 +6,7 @@ use millstream_ir::DType;
 
 use super::{by_size, tile, tile_mut, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::number::Number;
+use millstream_ir::scalar::arith::Number;
 
 struct Copies<T>(PhantomData<T>);
 

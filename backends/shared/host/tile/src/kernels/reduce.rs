@@ -6,9 +6,12 @@
 
 use std::marker::PhantomData;
 
+use millstream_ir::scalar::arith::Number;
+
+use super::cast::{Cast, To};
+use super::map::map1;
 use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::number::Number;
 
 /// The number of partial results side by side in one tile: four vectors of the widest. Element `i` goes to number `i`
 /// modulo this.
@@ -23,14 +26,12 @@ pub(crate) const FEW: usize = 4;
 /// A reduction.
 pub(crate) trait Reduce<T: Copy> {
     /// The type of the accumulator between tiles.
-    type Accumulator: Copy;
-    const NEUTRAL: Self::Accumulator;
+    type Accumulator: Cast<T>;
     /// The initial value of partial results within a tile.
     const START: T;
     /// Combines two elements, or two partial results within a tile.
     fn combine(a: T, b: T) -> T;
     fn accumulate(accumulator: Self::Accumulator, value: T) -> Self::Accumulator;
-    fn finish(accumulator: Self::Accumulator) -> T;
 }
 
 pub(crate) struct Sum;
@@ -42,14 +43,11 @@ macro_rules! same_kept {
     ($name:ident: $($t:ty),*; $start:ident, $combine:ident) => {$(
         impl Reduce<$t> for $name {
             type Accumulator = $t;
-            const NEUTRAL: $t = <$t>::$start;
             const START: $t = <$t>::$start;
             #[inline(always)]
             fn combine(a: $t, b: $t) -> $t { a.$combine(b) }
             #[inline(always)]
             fn accumulate(accumulator: $t, value: $t) -> $t { accumulator.$combine(value) }
-            #[inline(always)]
-            fn finish(accumulator: $t) -> $t { accumulator }
         }
     )*};
 }
@@ -63,31 +61,17 @@ macro_rules! wide_kept {
     ($name:ident, $start:literal, $op:tt) => {
         impl Reduce<f32> for $name {
             type Accumulator = f64;
-            const NEUTRAL: f64 = $start;
             const START: f32 = $start;
             #[inline(always)]
             fn combine(a: f32, b: f32) -> f32 { a $op b }
             #[inline(always)]
             fn accumulate(accumulator: f64, value: f32) -> f64 { accumulator $op f64::from(value) }
-            #[inline(always)]
-            fn finish(accumulator: f64) -> f32 { accumulator as f32 }
         }
     };
 }
 
 wide_kept!(Sum, 0.0, +);
 wide_kept!(Prod, 1.0, *);
-
-/// Initializes accumulators in `d`.
-struct Begins<T, R>(PhantomData<(T, R)>);
-
-impl<T: Copy, R: Reduce<T>> Loop for Begins<T, R> {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, _: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        unsafe { tile_mut::<R::Accumulator>(d, n) }.fill(R::NEUTRAL);
-    }
-}
 
 /// Combines partial results in halves, and folds the rest one by one into an accumulator.
 #[inline(always)]
@@ -241,25 +225,12 @@ impl<T: Copy, R: Reduce<T>> Loop for Stacks<T, R> {
     }
 }
 
-/// Writes the results of accumulators.
-struct Ends<T, R>(PhantomData<(T, R)>);
-
-impl<T: Copy, R: Reduce<T>> Loop for Ends<T, R> {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<R::Accumulator>(a, n)) };
-        for (d, accumulator) in d.iter_mut().zip(a) {
-            *d = R::finish(*accumulator);
-        }
-    }
-}
-
 /// The loops of one reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reducer {
-    /// Initializes the accumulators `d`.
-    pub(crate) begin: Kernel,
+    /// The bits of an accumulator that has no elements, and its bytes.
+    pub(crate) neutral: u64,
+    pub(crate) accumulator_bytes: usize,
     /// Folds tile `a` into accumulator `d`. For an index, `b` is its element, and `c` the index of the tile's first
     /// element.
     pub(crate) row: Kernel,
@@ -271,25 +242,23 @@ pub(crate) struct Reducer {
     pub(crate) lanes: Kernel,
     /// The same for a [`Stack`] `b` of tiles, of which `a` is the first; `None` for indices and products.
     pub(crate) stack: Option<Kernel>,
-    /// Writes the results of the accumulators `a` to `d`.
+    /// Writes the results of the accumulators `a` to `d`; `b` is a scalar, zero.
     pub(crate) end: Kernel,
-    /// Bytes of an accumulator.
-    pub(crate) accumulator_bytes: usize,
     /// Whether the accumulator is an index, with an element.
     pub(crate) is_index: bool,
 }
 
 /// Returns the loops of a reduction.
-pub(super) fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
+pub(super) fn of<T: Copy, R: Reduce<T>>(neutral: u64, level: Level) -> Reducer {
     Reducer {
-        begin: kernel::<Begins<T, R>>(level),
+        neutral,
+        accumulator_bytes: size_of::<R::Accumulator>(),
         row: kernel::<Rows<T, R>>(level),
         long_row: Some(kernel::<LongRows<T, R>>(level)),
         partials: kernel::<Partials<T, R>>(level),
         lanes: kernel::<Lanes<T, R>>(level),
         stack: Some(kernel::<Stacks<T, R>>(level)),
-        end: kernel::<Ends<T, R>>(level),
-        accumulator_bytes: size_of::<R::Accumulator>(),
+        end: map1::<R::Accumulator, To<T>>(level),
         is_index: false,
     }
 }

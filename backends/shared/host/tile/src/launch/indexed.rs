@@ -11,8 +11,7 @@
 use millstream_ir::Nest;
 use millstream_protocol::NativeView;
 
-use super::{Launch, never_collide, offset, reach, resolve, within};
-use crate::AXES_MAX;
+use super::{Launch, never_collide, offset, overlap, reach, resolve, within};
 use crate::plan::{IndexedAxis, Plan, Step, Template};
 use crate::prepare_error::PrepareError;
 use crate::space::Path;
@@ -38,7 +37,7 @@ impl Launch {
             // Two rows may scatter to the same place.
             self.rows_are_independent &= !indexed.writes;
             for path in &mut self.paths[plan.inputs.len()..] {
-                if path.bytes.0 < touched.1 && touched.0 < path.bytes.1 {
+                if overlap(path.bytes, touched) {
                     path.is_direct = false;
                     self.rows_are_independent = false;
                 }
@@ -46,8 +45,7 @@ impl Launch {
         }
         let is_only = plan.indexed.len() == 1 && plan.targets.is_empty();
         self.scatter_is_sole_store = scattered.is_some_and(|(indexed, touched)| {
-            let overlaps = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
-            let is_read = self.paths.iter().any(overlaps);
+            let is_read = self.paths.iter().any(|path| overlap(path.bytes, touched));
             is_only && !is_read && self.indices_are_disjoint(nest, indexed, words)
         });
         Ok(())
@@ -91,16 +89,11 @@ impl Launch {
         self.strides(nest, indexed.access, words, &mut path);
         let axes = self.outer.steps(&path.outer);
         let axes = axes.chain(self.inner.steps(&path.inner));
-        let mut steps = [(0, 1); 2 * AXES_MAX + 1];
-        let stride = resolve(indexed.stride, words).unsigned_abs() as usize;
-        steps[0] = (stride, words[usize::from(indexed.len)].max(2) as usize);
-        let mut count = 1;
         // An axis without a stride leads from the same index to the same place.
-        for (len, stride) in axes.filter(|(len, stride)| *len > 1 && *stride != 0) {
-            steps[count] = (stride.unsigned_abs(), len);
-            count += 1;
-        }
-        never_collide(&mut steps[..count])
+        let axes = axes.filter(|(_, stride)| *stride != 0);
+        let len = words[usize::from(indexed.len)].max(2) as usize;
+        let indices = (len, resolve(indexed.stride, words) as isize);
+        never_collide([indices].into_iter().chain(axes))
     }
 
     /// Returns `true` if the gathers of a plan may have long runs along the fastest axis.

@@ -10,7 +10,7 @@ mod transposed;
 use millstream_ir::Nest;
 use millstream_ir::nest::{Access, AccessId, Stride};
 use millstream_protocol::NativeView;
-pub(crate) use overlaps::never_collide;
+pub(crate) use overlaps::{never_collide, overlap};
 
 use crate::AXES_MAX;
 use crate::plan::{InputKind, Plan, Scope, Template};

@@ -5,8 +5,21 @@ use crate::AXES_MAX;
 use crate::plan::{Plan, Scope};
 use crate::space::Path;
 
-/// Returns `true` if these strides, with these lengths, provably lead to different places.
-pub(crate) fn never_collide(steps: &mut [(usize, usize)]) -> bool {
+/// Returns `true` if two ranges of addresses overlap.
+pub(crate) fn overlap(one: (usize, usize), other: (usize, usize)) -> bool {
+    one.0 < other.1 && other.0 < one.1
+}
+
+/// Returns `true` if axes with these lengths and strides provably lead to different places.
+#[inline]
+pub(crate) fn never_collide(axes: impl Iterator<Item = (usize, isize)>) -> bool {
+    let mut steps = [(0, 1); 2 * AXES_MAX + 1];
+    let mut count = 0;
+    for (len, stride) in axes.filter(|(len, _)| *len > 1) {
+        steps[count] = (stride.unsigned_abs(), len);
+        count += 1;
+    }
+    let steps = &mut steps[..count];
     // Axes usually come in order already, with the greatest stride first.
     steps.reverse();
     if !steps.is_sorted() {
@@ -33,8 +46,7 @@ impl Launch {
             let this = &self.paths[target];
             let mut lies_alone = true;
             for (other, path) in self.paths.iter().enumerate() {
-                let overlaps = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
-                if other == target || !overlaps {
+                if other == target || !overlap(path.bytes, this.bytes) {
                     continue;
                 }
                 lies_alone = false;
@@ -59,14 +71,7 @@ impl Launch {
     #[inline]
     fn is_injective(&self, path: &Path, scope: Scope) -> bool {
         let inner = (scope == Scope::Inner).then(|| self.inner.steps(&path.inner));
-        let axes = self.outer.steps(&path.outer);
-        let mut steps = [(0, 1); 2 * AXES_MAX];
-        let mut count = 0;
-        let axes = axes.chain(inner.into_iter().flatten());
-        for (len, stride) in axes.filter(|(len, _)| *len > 1) {
-            steps[count] = (stride.unsigned_abs(), len);
-            count += 1;
-        }
-        never_collide(&mut steps[..count])
+        let outer = self.outer.steps(&path.outer);
+        never_collide(outer.chain(inner.into_iter().flatten()))
     }
 }

@@ -220,27 +220,22 @@ impl<'a> Machine<'a> {
     /// # Safety
     /// They exist, and no other thread runs them.
     pub(crate) unsafe fn run(&mut self, pieces: Range<usize>) {
-        // SAFETY: the caller's promises.
-        unsafe {
-            match self.job.plan.template {
-                Template::Flat => pieces.for_each(|tile| self.flat(tile)),
-                Template::Row => {
-                    let has_constant_strides =
-                        pieces.len() > 1 && self.rows_have_constant_strides();
-                    let first = pieces.start;
-                    for row in pieces {
-                        let is_placed = has_constant_strides && row > first;
-                        if is_placed {
-                            self.advance();
-                        }
-                        self.row(row, is_placed);
-                    }
-                }
-                Template::Column => {
-                    let has_constant_strides = self.steps_have_constant_strides();
-                    pieces.for_each(|tile| self.column(tile, has_constant_strides));
-                }
+        let advances = match self.job.plan.template {
+            Template::Flat => None,
+            Template::Row => {
+                let advances = pieces.len() > 1 && self.rows_have_constant_strides();
+                advances.then_some(Scope::Outer)
             }
+            Template::Column => self.steps_have_constant_strides().then_some(Scope::Inner),
+        };
+        let first = pieces.start;
+        for piece in pieces {
+            let is_placed = advances == Some(Scope::Outer) && piece > first;
+            if is_placed {
+                self.advance();
+            }
+            // SAFETY: the caller's promises.
+            unsafe { self.piece(piece, is_placed, advances == Some(Scope::Inner)) };
         }
         #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
         if self.job.streams {
@@ -248,98 +243,70 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Returns the outer indices of a piece: the first, and their number.
     #[inline]
-    unsafe fn flat(&mut self, tile: usize) {
-        let job = self.job;
-        let (start, n) = match job.tiles.block {
-            None => job.tiles.tile(&job.launch.outer, tile),
-            Some(block) => {
-                let (start, [rows, columns]) = job.tiles.block(&job.launch.outer, block, tile);
+    fn outer(&mut self, piece: usize) -> (usize, usize) {
+        let Job { launch, tiles, .. } = self.job;
+        match (self.job.plan.template, tiles.block) {
+            (Template::Row, _) => (piece, 1),
+            (_, None) => tiles.tile(&launch.outer, piece),
+            (_, Some(block)) => {
+                let (start, [rows, columns]) = tiles.block(&launch.outer, block, piece);
                 (self.block.lens[0], self.block.lens[1]) = (rows, columns);
                 self.block.total = rows * columns;
                 (start, self.block.total)
             }
-        };
-        // SAFETY: the caller's promises.
-        unsafe {
-            if self.job.transposes_only {
-                return self.transpose_block(start, n);
-            }
-            for pass in &job.plan.passes {
-                let at = At::new((start, n), (0, 1));
-                self.place_targets(Scope::Inner, at);
-                self.place_inputs(&pass.inputs, at);
-                self.execute(&pass.body, n);
-                self.write_back(Scope::Inner, at);
-            }
         }
     }
 
-    /// Runs one row. If `is_placed`, every slot is in its place already.
-    unsafe fn row(&mut self, row: usize, is_placed: bool) {
-        let job = self.job;
-        let whole = At::new((row, 1), (0, 1));
+    /// Runs one row, or one tile of rows. If `is_placed`, every slot is in its place already. If `steps_advance`, slots
+    /// advance from step to step by constant strides.
+    unsafe fn piece(&mut self, piece: usize, is_placed: bool, steps_advance: bool) {
+        let Job {
+            plan,
+            launch,
+            tiles,
+            transposes_only,
+            ..
+        } = self.job;
+        let is_row = plan.template == Template::Row;
+        let (start, n) = self.outer(piece);
+        if transposes_only {
+            // SAFETY: the caller's promises.
+            return unsafe { self.transpose_block(start, n) };
+        }
+        let whole = At::new((start, n), (0, 1));
+        let steps = match is_row && launch.inner.total > 0 {
+            true => tiles.count,
+            false => launch.inner.total,
+        };
+        let last = plan.passes.len() - 1;
         // SAFETY: the caller's promises.
         unsafe {
             if !is_placed {
-                self.place_inputs(&job.plan.row_inputs, whole);
+                self.place_inputs(&plan.row_inputs, whole);
             }
-            self.execute(&job.plan.row_values, 1);
-            let last = job.plan.passes.len() - 1;
-            for (index, pass) in job.plan.passes.iter().enumerate() {
-                self.execute(&pass.begin, 1);
-                let mut count = if job.launch.inner.total == 0 {
-                    0
-                } else {
-                    job.tiles.count
-                };
-                if let Some(fold) = self.long_fold(pass) {
-                    self.fold_long_row(&fold, row);
-                    count = 0;
+            self.execute(&plan.row_values, n);
+            for (index, pass) in plan.passes.iter().enumerate() {
+                self.execute(&pass.begin, n);
+                let mut steps = 0..steps;
+                if is_row && let Some(fold) = self.long_fold(pass) {
+                    self.fold_long_row(&fold, piece);
+                    steps.end = 0;
                 }
-                for tile in 0..count {
-                    let (start, n) = job.tiles.tile(&job.launch.inner, tile);
+                for step in steps {
+                    let (inner, lanes) = match is_row {
+                        true => {
+                            let tile = tiles.tile(&launch.inner, step);
+                            (tile, tile.1)
+                        }
+                        false => ((step, 1), n),
+                    };
                     if is_placed {
-                        self.execute(&pass.body, n);
+                        self.execute(&pass.body, lanes);
                         continue;
                     }
-                    self.at_step(start, start);
-                    let at = At::new((row, 1), (start, n));
-                    if index == last {
-                        self.place_targets(Scope::Inner, at);
-                    }
-                    self.place_inputs(&pass.inputs, at);
-                    self.place_prefetches(&pass.prefetches, row, tile);
-                    self.execute(&pass.body, n);
-                    if index == last {
-                        self.write_back(Scope::Inner, at);
-                    }
-                }
-                self.execute(&pass.end, 1);
-            }
-            if is_placed {
-                self.execute(&job.plan.row_stores, 1);
-                return;
-            }
-            self.place_targets(Scope::Outer, whole);
-            self.execute(&job.plan.row_stores, 1);
-            self.write_back(Scope::Outer, whole);
-        }
-    }
-
-    unsafe fn column(&mut self, tile: usize, has_constant_strides: bool) {
-        let job = self.job;
-        let (start, n) = job.tiles.tile(&job.launch.outer, tile);
-        let whole = At::new((start, n), (0, 1));
-        // SAFETY: the caller's promises.
-        unsafe {
-            self.place_inputs(&job.plan.row_inputs, whole);
-            self.execute(&job.plan.row_values, n);
-            let last = job.plan.passes.len() - 1;
-            for (index, pass) in job.plan.passes.iter().enumerate() {
-                self.execute(&pass.begin, n);
-                for step in 0..job.launch.inner.total {
-                    if has_constant_strides && step > 0 {
+                    if steps_advance && step > 0 {
                         if let Some(fold) = &pass.direct_fold {
                             self.fold_steps(fold, n);
                             break;
@@ -348,22 +315,28 @@ impl<'a> Machine<'a> {
                         self.execute(&pass.body, n);
                         continue;
                     }
-                    self.at_step(step, step * job.tiles.lanes);
-                    let at = At::new((start, n), (step, 1));
+                    let lane = if is_row { inner.0 } else { step * tiles.lanes };
+                    self.at_step(inner.0, lane);
+                    let at = At::new((start, n), inner);
                     if index == last {
                         self.place_targets(Scope::Inner, at);
                     }
                     self.place_inputs(&pass.inputs, at);
-                    self.execute(&pass.body, n);
+                    self.place_prefetches(&pass.prefetches, piece, step);
+                    self.execute(&pass.body, lanes);
                     if index == last {
                         self.write_back(Scope::Inner, at);
                     }
                 }
                 self.execute(&pass.end, n);
             }
-            self.place_targets(Scope::Outer, whole);
-            self.execute(&job.plan.row_stores, n);
-            self.write_back(Scope::Outer, whole);
+            if is_placed {
+                self.execute(&plan.row_stores, n);
+            } else if !plan.row_stores.is_empty() {
+                self.place_targets(Scope::Outer, whole);
+                self.execute(&plan.row_stores, n);
+                self.write_back(Scope::Outer, whole);
+            }
         }
     }
 }

@@ -8,11 +8,11 @@ pub(crate) mod f64;
 pub(crate) mod power;
 
 use crate::level::Arithmetic;
-use crate::number::Real;
+use millstream_ir::scalar::arith::Number;
 
 /// Evaluates a polynomial with these coefficients, the highest first.
 #[inline(always)]
-fn polynomial<A: Arithmetic, T: Real>(coefficients: &[T], x: T) -> T {
+fn polynomial<A: Arithmetic, T: Number>(coefficients: &[T], x: T) -> T {
     let mut p = coefficients[0];
     for coefficient in &coefficients[1..] {
         p = A::mul_add(p, x, *coefficient);

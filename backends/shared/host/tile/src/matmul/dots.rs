@@ -10,8 +10,8 @@
 
 use super::{Product, run_loop};
 use crate::level::{Arithmetic, Level, Loop};
-use crate::number::Real;
 use crate::scratch::Scratch;
+use millstream_ir::scalar::arith::Number;
 
 /// The maximum number of rows, or columns, of the small side. With more, packing is cheap compared to the arithmetic.
 const ROWS_MAX: usize = 16;
@@ -44,7 +44,7 @@ impl Product<'_> {
     /// # Safety
     /// Every element lies in its binding, and the output overlaps neither side. The processor supports `level`. `dots`
     /// is [`Dots::of`] this product, or of a product that contains this one.
-    pub(super) unsafe fn dots<T: Real, const L: usize>(&self, dots: Dots, level: Level) {
+    pub(super) unsafe fn dots<T: Number, const L: usize>(&self, dots: Dots, level: Level) {
         // SAFETY: the caller's promises, for the product or its transpose.
         unsafe {
             match dots {
@@ -58,7 +58,7 @@ impl Product<'_> {
     ///
     /// # Safety
     /// As for [`Product::dots`].
-    unsafe fn dots_of_rows<T: Real, const L: usize>(&self, level: Level) {
+    unsafe fn dots_of_rows<T: Number, const L: usize>(&self, level: Level) {
         let (m, k, lhs) = (self.m, self.k, self.lhs);
         if lhs.column == 1 {
             let dots = Rows::<T, L> {
@@ -99,7 +99,7 @@ struct Rows<'a, T, const L: usize> {
     step: isize,
 }
 
-impl<T: Real, const L: usize> Loop for Rows<'_, T, L> {
+impl<T: Number, const L: usize> Loop for Rows<'_, T, L> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(_: *mut u8, a: *const u8, _: *const u8, _: *const u8, _: usize) {
         const COLUMNS: usize = 4;
@@ -137,7 +137,7 @@ impl<T: Real, const L: usize> Loop for Rows<'_, T, L> {
     }
 }
 
-impl<T: Real, const L: usize> Rows<'_, T, L> {
+impl<T: Number, const L: usize> Rows<'_, T, L> {
     /// Computes the elements of `R` rows and `C` columns.
     ///
     /// # Safety

@@ -4,8 +4,8 @@
 
 use super::{Matrix, Product, run_loop};
 use crate::level::{Arithmetic, Level, Loop};
-use crate::number::Number;
 use crate::scratch::Scratch;
+use millstream_ir::scalar::arith::Number;
 
 /// Rows and columns of a block.
 const ROWS: usize = 4;

@@ -21,7 +21,7 @@ use crate::COST_UNIT;
 use crate::compile_error::{CompileError, too_many_axes};
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
-use crate::launch::{Window, offset, resolve};
+use crate::launch::{Window, offset, overlap, resolve};
 use crate::level::{Level, Loop, kernel};
 use crate::nest::NestCode;
 use crate::options::Options;
@@ -218,7 +218,7 @@ impl MatmulCode {
         let others = nest.accesses.iter().skip(1);
         let overlaps = |view: &NativeView| {
             let start = view.pointer.addr();
-            start < out.bytes.1 && out.bytes.0 < start + view.bytes as usize
+            overlap((start, start + view.bytes as usize), out.bytes)
         };
         is_same
             && !others.into_iter().any(is_out)

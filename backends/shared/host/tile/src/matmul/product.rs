@@ -3,7 +3,7 @@
 use millstream_protocol::NativeView;
 
 use super::MatmulCode;
-use crate::launch::{never_collide, reach, within};
+use crate::launch::{never_collide, overlap, reach, within};
 use crate::prepare_error::{PrepareError, check_count, lengths};
 use crate::space::Axes;
 
@@ -91,9 +91,7 @@ impl MatmulCode {
             0 => (out, out),
             _ => (matrix(0, m, k)?, matrix(1, k, n)?),
         };
-        let overlaps =
-            |matrix: &Matrix<'_>| matrix.bytes.0 < out.bytes.1 && out.bytes.0 < matrix.bytes.1;
-        if k > 0 && (overlaps(&lhs) || overlaps(&rhs)) {
+        if k > 0 && (overlap(lhs.bytes, out.bytes) || overlap(rhs.bytes, out.bytes)) {
             return Err(
                 "the product (binding 2) overlaps one of its factors; give it separate memory"
                     .into(),
@@ -158,15 +156,8 @@ impl Product<'_> {
 
     /// Returns `true` if different elements of the output are provably at different places.
     pub(super) fn elements_are_disjoint(&self) -> bool {
-        let mut steps = [(0, 1); crate::AXES_MAX];
         let batch = self.out.batch.iter().zip(self.batch);
-        let batch = batch.map(|(stride, len)| (*stride as isize, *len as usize));
-        let both = [(self.out.row, self.m), (self.out.column, self.n)];
-        let mut count = 0;
-        for (stride, len) in batch.chain(both).filter(|(_, len)| *len > 1) {
-            steps[count] = (stride.unsigned_abs(), len);
-            count += 1;
-        }
-        never_collide(&mut steps[..count])
+        let batch = batch.map(|(stride, len)| (*len as usize, *stride as isize));
+        never_collide(batch.chain([(self.m, self.out.row), (self.n, self.out.column)]))
     }
 }

@@ -3,7 +3,7 @@
 use millstream_ir::scalar::Number;
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use super::{Draft, check, check_within, elements, filled, nest};
+use super::{Draft, check, check_within, filled, nest};
 
 const WIDTHS: [usize; 9] = [0, 1, 31, 32, 33, 64, 1000, 4096, 5000];
 const LANES: &str = "outer 1 inner 0 words 1";
@@ -156,32 +156,6 @@ fn every_order_of_strides_matches_the_reference() {
         let buffers = filled(&nest, (rows * columns * 4) as usize);
         check(&nest, &buffers, &[&lens[..], &gaps].concat());
     }
-}
-
-#[test]
-fn gathers_read_zero_out_of_range() {
-    let nest = nest(
-        "outer 2 inner 0 words 4",
-        &["i64 read [1 0]", "f32 read [0 1]", "f32 write [w2 1]"],
-        "%0 i64 = load 0  %1 f32 = gather 1 %0 w2 w3  store inner 2 %1",
-    );
-    let indices = [3_i64, -1, 0, 9, 10, i64::MAX, i64::MIN, 9];
-    for width in [1, 5, 200] {
-        let buffers = [
-            indices.into_iter().flat_map(i64::to_le_bytes).collect(),
-            elements(DType::F32, 10 * width, 1, false),
-            elements(DType::F32, 8 * width, 2, false),
-        ];
-        check(&nest, &buffers, &[8, width as u64, width as u64, 10]);
-    }
-}
-
-#[test]
-fn random_numbers_depend_on_seed_and_counter_only() {
-    let body = "%0 i64 = index 0  %1 u32 = random w1 %0  store inner 0 %1";
-    let nest = nest("outer 1 inner 0 words 2", &["u32 write [1]"], body);
-    let words = [1000, 0x1234_5678_9abc_def0];
-    check(&nest, &[vec![0; 4 * 1000]], &words);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Nests compared with the reference evaluator ([`naive`]).
 
 mod elementwise;
+mod kernels;
 mod nests;
 mod prepared;
 mod reductions;
@@ -13,6 +14,7 @@ use std::fmt::Display;
 use millstream_ir::scalar::{self, Number};
 use millstream_ir::{Blocking, DType, Nest, Program, Rows};
 use millstream_ir_text::naive;
+pub(crate) use millstream_kernel_cases::operations::distance;
 use millstream_protocol::NativeView;
 
 use crate::level::Level as Processor;
@@ -212,32 +214,6 @@ pub(crate) fn run_code_by(
     Ok((0..buffers.len()).map(bytes).collect())
 }
 
-/// Returns the number of representable values between two values; both or none must be NaN.
-pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
-    let (x, y) = (Number::of(dtype, a), Number::of(dtype, b));
-    match (x, y) {
-        (Number::Float(x), Number::Float(y)) => {
-            if x.is_nan() || y.is_nan() {
-                return if x.is_nan() && y.is_nan() {
-                    0
-                } else {
-                    u64::MAX
-                };
-            }
-            let sign = 1_u64 << (8 * dtype.size() - 1);
-            let line = |bits: u64| {
-                if bits & sign != 0 {
-                    -((bits & !sign) as i128)
-                } else {
-                    bits as i128
-                }
-            };
-            (line(a) - line(b)).unsigned_abs() as u64
-        }
-        _ => u64::from(x != y),
-    }
-}
-
 /// Returns each level of this processor, with each direction of rows.
 fn configurations(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
     let usual = Blocking::DEFAULT;
@@ -262,6 +238,38 @@ pub(crate) fn check_within(
     words: &[u64],
     units: u64,
 ) {
+    check_by(
+        nest,
+        buffers,
+        same,
+        words,
+        |what, dtype, found, expected| {
+            let both = expected
+                .chunks(dtype.size())
+                .zip(found.chunks(dtype.size()));
+            for (index, (expected, found)) in both.enumerate() {
+                let [should, is] = [expected, found].map(|bytes| scalar::load(dtype, bytes));
+                let apart = distance(dtype, should, is);
+                assert!(
+                    apart <= units,
+                    "element {index} of {what}: {:?} is {apart} units from {:?}\n{nest:?}, words {words:?}",
+                    Number::load(dtype, found),
+                    Number::load(dtype, expected),
+                );
+            }
+        },
+    );
+}
+
+/// Runs the nest at every level of this processor, with every direction of rows, over tiles and as machine code. Checks
+/// that these two are equal, and passes what each store wrote, and should have written, to `compare`.
+pub(crate) fn check_by(
+    nest: &Nest,
+    buffers: &[Vec<u8>],
+    same: &[usize],
+    words: &[u64],
+    compare: impl Fn(&str, DType, &[u8], &[u8]),
+) {
     nest.check().expect("the nest is valid");
     let place = |index: usize| same.get(index).copied().unwrap_or(index);
     let given: Vec<Vec<u8>> = (0..buffers.len())
@@ -279,31 +287,17 @@ pub(crate) fn check_within(
         for store in &nest.stores {
             let buffer = usize::from(nest.accesses[usize::from(store.access)].buffer);
             let dtype = nest.buffers[buffer].dtype;
-            let both = found[buffer]
-                .chunks(dtype.size())
-                .zip(again[buffer].chunks(dtype.size()));
-            for (index, (found, again)) in both.enumerate() {
-                let is_nan = |bytes| Number::load(dtype, bytes).is_nan();
-                assert!(
-                    found == again || (is_nan(found) && is_nan(again)),
-                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} over tiles, {:?} in machine code\n{nest:?}, words {words:?}",
-                    Number::load(dtype, found),
-                    Number::load(dtype, again),
-                );
-            }
-            let both = expected[buffer]
-                .chunks(dtype.size())
-                .zip(found[buffer].chunks(dtype.size()));
-            for (index, (expected, found)) in both.enumerate() {
-                let [should, is] = [expected, found].map(|bytes| scalar::load(dtype, bytes));
-                let apart = distance(dtype, should, is);
-                assert!(
-                    apart <= units,
-                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} units from {:?}\n{nest:?}, words {words:?}",
-                    Number::load(dtype, found),
-                    Number::load(dtype, expected),
-                );
-            }
+            let what = format!("buffer {buffer} at {level:?}, {blocking}");
+            let is_nan = |bytes: &[u8]| Number::load(dtype, bytes).is_nan();
+            let [tiles, code] = [&found, &again].map(|of| of[buffer].chunks(dtype.size()));
+            let differs = tiles
+                .zip(code)
+                .position(|(a, b)| a != b && !(is_nan(a) && is_nan(b)));
+            assert_eq!(
+                differs, None,
+                "element of {what}, over tiles and in machine code\n{nest:?}"
+            );
+            compare(&what, dtype, &found[buffer], &expected[buffer]);
         }
     }
 }

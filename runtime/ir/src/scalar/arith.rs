@@ -1,21 +1,39 @@
-//! Element types as the loops compute with them: one trait for all, with the semantics of [`millstream_ir::op`].
+//! The exact operations on Rust types, with the meaning that [`op`](crate::op) gives them: for the reference, and for
+//! executors whose loops are compiled for each type. All of them are inlined always, so that such a loop is compiled
+//! with the instructions of its caller.
 
 /// A type that values are computed in.
-pub(crate) trait Number: Copy + PartialOrd + 'static {
+pub trait Number: Copy + PartialOrd + 'static {
+    /// Zero.
     const ZERO: Self;
+    /// One.
     const ONE: Self;
     /// Less than or equal to all values: the maximum of no elements.
     const LEAST: Self;
     /// Greater than or equal to all values: the minimum of no elements.
     const GREATEST: Self;
+    /// Adds.
     fn plus(self, other: Self) -> Self;
+    /// Subtracts.
     fn minus(self, other: Self) -> Self;
+    /// Multiplies.
     fn times(self, other: Self) -> Self;
+    /// Divides.
     fn over(self, other: Self) -> Self;
+    /// Returns the remainder of a division.
     fn remainder(self, other: Self) -> Self;
+    /// Negates.
     fn negated(self) -> Self;
+    /// Returns the absolute value.
     fn absolute(self) -> Self;
+    /// Returns `true` for NaN.
     fn is_nan(self) -> bool;
+
+    /// Returns `self * b + c`; of floats rounded once.
+    #[inline(always)]
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        self.times(b).plus(c)
+    }
 
     /// Returns the smaller value, or NaN if one is NaN.
     #[inline(always)]
@@ -39,19 +57,19 @@ pub(crate) trait Number: Copy + PartialOrd + 'static {
 }
 
 /// A type with bitwise operations.
-pub(crate) trait Bits: Number {
+pub trait Bits: Number {
+    /// Returns the bits that both have.
     fn and(self, other: Self) -> Self;
+    /// Returns the bits that either has.
     fn or(self, other: Self) -> Self;
+    /// Returns the bits that one of both has.
     fn xor(self, other: Self) -> Self;
+    /// Shifts towards the high bits; 0 if no bit is left.
     fn shifted_up(self, by: Self) -> Self;
+    /// Shifts towards the low bits; 0 or -1, the sign, if no bit is left.
     fn shifted_down(self, by: Self) -> Self;
+    /// Inverts all bits.
     fn inverted(self) -> Self;
-}
-
-/// A float type with functions.
-pub(crate) trait Real: Number {
-    /// Returns `self * b + c`, rounded once.
-    fn mul_add(self, b: Self, c: Self) -> Self;
 }
 
 macro_rules! integers {
@@ -132,8 +150,6 @@ macro_rules! floats {
             fn absolute(self) -> Self { self.abs() }
             #[inline(always)]
             fn is_nan(self) -> bool { self != self }
-        }
-        impl Real for $t {
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self { self.mul_add(b, c) }
         }
@@ -141,20 +157,3 @@ macro_rules! floats {
 }
 
 floats! { f32, f64 }
-
-/// A boolean in one byte. Any byte but 0 is true when read; computed values are 0 or 1.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
-#[repr(transparent)]
-pub(crate) struct Truth(pub(crate) u8);
-
-impl Truth {
-    #[inline(always)]
-    pub(crate) fn of(value: bool) -> Self {
-        Truth(u8::from(value))
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_true(self) -> bool {
-        self.0 != 0
-    }
-}

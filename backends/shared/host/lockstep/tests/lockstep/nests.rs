@@ -1,54 +1,14 @@
 //! Nests lowered for GPUs, run on the CPU: every way to run a launch gives the nest's result.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-use std::sync::Arc;
 
 use millstream_ir::lower::{self, Kind};
-use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, DType, Program};
 use millstream_ir_text::naive;
 use millstream_kernel_cases::data::elements;
 use millstream_kernel_cases::nests::{self, Case};
 use millstream_kernel_cases::tolerance::{assert_close, assert_same};
-use millstream_protocol::{Cube, Kernel, NativeArgs, NativeView};
 use rstest::rstest;
 
-/// Runs two cubes of a function over these bytes.
-fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
-    let native = millstream_lockstep::native(&function).unwrap();
-    let kernel = Kernel::from_program("tried", Arc::new(Program::Ssa(function))).unwrap();
-    // As words, which are aligned for every type.
-    let mut memory: Vec<Vec<u64>> = before
-        .iter()
-        .map(|bytes| {
-            let words = bytes.chunks(8).map(|chunk| {
-                let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
-                u64::from_le_bytes(word)
-            });
-            words.collect()
-        })
-        .collect();
-    let views: Vec<NativeView> = memory
-        .iter_mut()
-        .zip(before)
-        .map(|(memory, bytes)| NativeView {
-            pointer: memory.as_mut_ptr().cast(),
-            bytes: bytes.len() as u64,
-        })
-        .collect();
-    for index in 0..2 {
-        let cube = Cube::new(index, [2, 1, 1]);
-        // SAFETY: the buffers live, are aligned for every type, and nothing else touches them; each cube runs once.
-        let arguments = unsafe { NativeArgs::new(kernel.signature(), &views, words, &[], cube) };
-        native(&cube, &arguments);
-    }
-    let bytes = memory.iter().zip(before).map(|(memory, bytes)| {
-        let all = memory.iter().flat_map(|word| word.to_le_bytes());
-        all.take(bytes.len()).collect()
-    });
-    bytes.collect()
-}
+use crate::run;
 
 #[rstest]
 #[case::wide(nests::elements(2_048, 4))]
@@ -91,7 +51,7 @@ fn every_lowering_computes_the_nest(#[case] case: Case) {
         {
             continue;
         }
-        let after = run(function, &before, &case.words);
+        let after = run(&function, [2, 1, 1], &before, &case.words);
         for ((buffer, after), expected) in nest.buffers.iter().zip(&after).zip(&expected) {
             // Without inner axes the same functions run on each element alone, so results are exact.
             let what = format!("{kind:?}");

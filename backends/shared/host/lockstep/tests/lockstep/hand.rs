@@ -1,0 +1,122 @@
+//! Handwritten functions, cube by cube.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use millstream_ir::ssa::{Axis, Builder, Function, Position};
+use millstream_ir::{DType, ReduceOp};
+use millstream_kernel_cases::functions::{self, Case};
+use rstest::rstest;
+
+use crate::run;
+
+/// Returns elements as bytes.
+fn bytes(elements: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    elements.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+/// Returns the message a launch panics with.
+fn panic_message(function: &Function, buffer: Vec<u8>, words: &[u64]) -> String {
+    let launch = AssertUnwindSafe(|| run(function, [1; 3], &[buffer], words));
+    let payload = catch_unwind(launch).unwrap_err();
+    *payload.downcast::<String>().unwrap()
+}
+
+/// The functions that every device runs. A loop whose end is never reached in exact arithmetic still ends.
+#[rstest]
+#[case::saxpy(functions::saxpy())]
+#[case::transpose(functions::transpose())]
+#[case::reductions(functions::reductions([8, 2, 3]))]
+#[case::wide_reductions(functions::reductions([96, 1, 1]))]
+#[case::additions(functions::additions(DType::F32))]
+#[case::wide_additions(functions::additions(DType::I64))]
+#[case::loops(functions::loops(3))]
+#[case::no_step(functions::loops(0))]
+#[case::step_back(functions::loops(-3))]
+#[case::long_step(functions::loops_at_the_end(1 << 62))]
+#[case::longest_step(functions::loops_at_the_end(i64::MAX))]
+fn functions_of_every_device_have_their_results(#[case] case: Case) {
+    let after = run(
+        &case.function,
+        [case.cubes, 1, 1],
+        &case.buffers,
+        &case.words,
+    );
+    assert!(after.last() == Some(&case.expected));
+}
+
+/// Threads diverge at an `if` and leave a loop one by one; shared values are visible after a barrier.
+#[test]
+fn threads_diverge_and_reconverge() {
+    let k = Builder::new("diverge", [8, 2, 1]);
+    let out = k.write("out", DType::I64);
+    let shared = k.shared("turns", DType::I64, 16);
+    let me = k.thread() + k.position(Position::Thread, Axis::Y) * 8;
+    let turns = k.var("n", 0);
+    k.range(0, me, 1, |i| {
+        k.either(
+            (i % 2).eq(0),
+            || turns.set(turns.get() + 1),
+            || turns.set(turns.get() + 100),
+        );
+    });
+    shared.set(me, turns.get());
+    k.barrier();
+    let sum = shared.get(-me + 15) + k.cube() * 10_000;
+    out.set(
+        me + k.cube() * 16,
+        sum + turns.get().reduce_row(ReduceOp::Max) * 1_000_000,
+    );
+    let function = k.build().unwrap();
+    let after = run(&function, [2, 1, 1], &[vec![0; 8 * 32]], &[]);
+    let turns = |me: u64| me.div_ceil(2) + me / 2 * 100;
+    let expected = (0..32).map(|nth| {
+        let (cube, me) = (nth / 16, nth % 16);
+        turns(15 - me) + cube * 10_000 + turns(me / 8 * 8 + 7) * 1_000_000
+    });
+    assert_eq!(after, [bytes(expected)]);
+}
+
+#[rstest]
+#[case(4, "access `x[4]` of width 1 is out of bounds, `x` has 4 elements")]
+#[case(-1, "access `x[-1]` of width 1 is out of bounds, `x` has 4 elements")]
+#[case(i64::MIN, "is out of bounds, `x` has 4 elements")]
+fn access_out_of_bounds_panics(#[case] index: i64, #[case] why: &str) {
+    for writes in [true, false] {
+        let k = Builder::new("k", [2, 1, 1]);
+        let (x, at) = (k.update("x", DType::I64), k.scalar("at", DType::I64));
+        match writes {
+            true => x.set(at, 1),
+            false => x.set(0, x.get(at)),
+        }
+        let function = k.build().unwrap();
+        let message = panic_message(&function, vec![0; 8 * 4], &[index as u64]);
+        assert!(message.contains(why), "{message}");
+    }
+}
+
+#[rstest]
+#[case(2, None)]
+#[case(
+    1,
+    Some("access `x[1]` of width 2 is misaligned, the index must be a multiple of 2")
+)]
+#[case(
+    4,
+    Some(
+        "access `x[4]` of width 2 is out of bounds, `x` has 5 elements; compare the index with the length first"
+    )
+)]
+fn misaligned_wide_access_panics(#[case] index: u64, #[case] why: Option<&str>) {
+    let k = Builder::new("k", [1, 1, 1]);
+    let (x, at) = (k.update("x", DType::I64), k.scalar("at", DType::I64));
+    x.set(0, x.get_wide(at, 2) + 1);
+    let function = k.build().unwrap();
+    let before = bytes(0..5);
+    match why {
+        None => {
+            let after = run(&function, [1; 3], &[before], &[index]);
+            assert_eq!(after, [bytes([3, 4, 2, 3, 4])]);
+        }
+        Some(why) => assert_eq!(panic_message(&function, before, &[index]), why),
+    }
+}
