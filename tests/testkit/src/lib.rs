@@ -36,4 +36,4 @@ pub use dice::Dice;
 pub use end::End;
 pub use kernels::{BOOM, Kernels, add};
 pub use program::{Program, Stepped, Submitted};
-pub use tally::{COUNTS, Count, Tally, Token, Value, Violations};
+pub use tally::{Count, Tally, Token, Value, Violations};

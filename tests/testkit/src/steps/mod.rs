@@ -4,7 +4,10 @@ mod cancellation;
 mod changing;
 mod defining;
 mod order;
+mod outside;
 mod reading;
+
+pub(crate) use outside::Outside;
 
 use crate::dice::Dice;
 use crate::program::{Program, Stepped};
@@ -48,6 +51,7 @@ const DISRUPTIVE: &[Step] = &[
     (2, Program::drop_after),
     (1, Program::query_device),
     (2, Program::count_on_device),
+    (8, Program::outside),
 ];
 
 impl Program {
