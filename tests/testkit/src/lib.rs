@@ -24,6 +24,7 @@ mod contents;
 mod dice;
 mod end;
 mod kernels;
+mod outside;
 mod program;
 mod recorded;
 mod steps;

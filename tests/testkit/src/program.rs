@@ -15,8 +15,8 @@ use crate::contents::{AllowedFailures, Contents, Pattern};
 use crate::dice::Dice;
 use crate::end::End;
 use crate::kernels::Kernels;
+use crate::outside::Outside;
 use crate::recorded::Recorded;
-use crate::steps::Outside;
 use crate::tally::{Count, Tally};
 
 /// The maximum number of cubes of a launch.

@@ -7,8 +7,6 @@ mod order;
 mod outside;
 mod reading;
 
-pub(crate) use outside::Outside;
-
 use crate::dice::Dice;
 use crate::program::{Program, Stepped};
 

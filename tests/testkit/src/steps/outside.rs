@@ -1,59 +1,17 @@
 //! Steps whose tasks end outside of the device, when a later step says so: external tasks, and writes whose bytes arrive
 //! later. A step that waits for an answer ends them first.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use millstream::{ExternalTask, LateWrite, Reason, read, update};
+use millstream::{Reason, read, update};
 
 use crate::contents::{AllowedFailures, ON_PURPOSE};
 use crate::dice::Dice;
+use crate::outside::{External, Outside, Work, meet};
 use crate::program::{Program, Stepped};
 
 /// The maximum number of tasks that later steps end.
 const OUTSIDE_MAX: usize = 4;
-
-/// A task that a later step ends.
-pub(crate) struct Outside {
-    work: Work,
-    fails: bool,
-}
-
-enum Work {
-    External(Arc<Mutex<External>>),
-    Late(LateWrite, Vec<u32>),
-}
-
-/// An external task.
-enum External {
-    Waits,
-    Begun(ExternalTask),
-    /// The program has ended it, as soon as it begins if it has not yet.
-    Ended,
-}
-
-fn end(task: ExternalTask, fails: bool) {
-    match fails {
-        true => task.fail(Reason::Refused(ON_PURPOSE.to_owned())),
-        false => task.complete(),
-    }
-}
-
-/// Puts the state in place of the last one. If the task has begun and the program has ended it, ends it.
-fn meet(place: &Mutex<External>, state: External, fails: bool) {
-    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = std::mem::replace(&mut *place, External::Ended);
-    let task = match (before, state) {
-        (External::Waits, state) => {
-            *place = state;
-            return;
-        }
-        (External::Begun(task), _) | (_, External::Begun(task)) => task,
-        _ => return,
-    };
-    // The end may run the device, where the next task begins.
-    drop(place);
-    end(task, fails);
-}
 
 impl Program {
     /// Submits a task that a later step ends, or ends one.
