@@ -20,7 +20,8 @@ pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 use crate::access::Access;
 use crate::element::Element;
 use crate::error::KernelError;
-use crate::properties::{DeviceProperties, Feature};
+use crate::feature::Feature;
+use crate::properties::DeviceProperties;
 
 /// A kernel as compiled by a backend.
 pub type BackendKernel = Arc<dyn Any + Send + Sync>;

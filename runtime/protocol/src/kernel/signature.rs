@@ -8,7 +8,7 @@ use millstream_ir::DType;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::access::Access;
-use crate::properties::Feature;
+use crate::feature::Feature;
 
 /// How the cubes of a launch share a binding on the CPU.
 // The order of the variants is their code in a submission log.
