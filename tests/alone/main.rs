@@ -13,6 +13,7 @@ mod engine_threads;
 #[cfg(unix)]
 mod fork;
 mod no_heap;
+mod room;
 mod scale;
 mod spans;
 mod spin;

@@ -68,19 +68,9 @@ impl Rig {
         let b = &self.buffers;
         for _ in 0..rounds {
             stream.launch(&self.none, CubeCount::single(), ()).unwrap();
-            let scalars = (1_u64, 2_u64, 3_u64, 4_u64, 5_u64, 6_u64, 7_u64, 8_u64);
+            let (x, y, z) = (read(&b[0]), read(&b[1]), write(&b[2]));
             let three = (
-                read(&b[0]),
-                read(&b[1]),
-                write(&b[2]),
-                scalars.0,
-                scalars.1,
-                scalars.2,
-                scalars.3,
-                scalars.4,
-                scalars.5,
-                scalars.6,
-                scalars.7,
+                x, y, z, 1_u64, 2_u64, 3_u64, 4_u64, 5_u64, 6_u64, 7_u64, 8_u64,
             );
             stream
                 .launch(&self.three, CubeCount::single(), three)
@@ -98,19 +88,8 @@ impl Rig {
     fn buffers_come_and_go(&self, rounds: usize) {
         for _ in 0..rounds {
             let fresh = self.stream.empty::<u32>(256).unwrap();
-            let args = (
-                read(&self.buffers[0]),
-                read(&self.buffers[1]),
-                write(&fresh),
-                1_u64,
-                2_u64,
-                3_u64,
-                4_u64,
-                5_u64,
-                6_u64,
-                7_u64,
-                8_u64,
-            );
+            let [a, b] = [&self.buffers[0], &self.buffers[1]];
+            let args = (read(a), read(b), write(&fresh), [1_u64; 8]);
             self.stream
                 .launch(&self.three, CubeCount::single(), args)
                 .unwrap();

@@ -42,24 +42,15 @@ fn key_text(key: &Key) -> String {
 
 impl Recorder for TestRecorder {
     fn describe_counter(&self, key: KeyName, _: Option<Unit>, _: SharedString) {
-        self.described
-            .lock()
-            .unwrap()
-            .insert(key.as_str().to_owned());
+        self.describe(&key);
     }
 
     fn describe_gauge(&self, key: KeyName, _: Option<Unit>, _: SharedString) {
-        self.described
-            .lock()
-            .unwrap()
-            .insert(key.as_str().to_owned());
+        self.describe(&key);
     }
 
     fn describe_histogram(&self, key: KeyName, _: Option<Unit>, _: SharedString) {
-        self.described
-            .lock()
-            .unwrap()
-            .insert(key.as_str().to_owned());
+        self.describe(&key);
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
@@ -79,6 +70,11 @@ impl Recorder for TestRecorder {
 }
 
 impl TestRecorder {
+    fn describe(&self, key: &KeyName) {
+        let mut described = self.described.lock().unwrap();
+        described.insert(key.as_str().to_owned());
+    }
+
     fn counter(&self, key: &str) -> u64 {
         self.counters.lock().unwrap()[key].load(Ordering::Relaxed)
     }

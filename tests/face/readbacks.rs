@@ -93,6 +93,25 @@ fn forgotten_future_takes_no_readback_with_it_i5() {
     }
 }
 
+/// I5: a look at the sequence leaves the waker of the task that awaits its next request.
+#[test]
+fn a_look_leaves_the_waker_of_the_task_that_awaits_i5() {
+    let (_device, stream, values) = stream_and_values();
+    let (sender, mut sequence) = readbacks::<u32, u32>(4);
+    for tag in 0..3 {
+        let (woken, wakes) = mpsc::channel();
+        let waker = acting(move || woken.send(()).unwrap());
+        let mut next = Box::pin(sequence.next());
+        let polled = next.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(next);
+        assert!(sequence.try_next().is_none());
+        sender.read(&stream, &values, tag).unwrap();
+        assert!(wakes.try_recv().is_ok(), "woken by the request");
+        assert_eq!(sequence.wait_next().unwrap().tag, tag);
+    }
+}
+
 /// I5, I12: a consumer that is dropped keeps nothing alive as long as a sender lives, and drops tags without a lock.
 #[test]
 fn dropped_consumer_drops_the_readbacks_that_it_has_not_taken_i12() {

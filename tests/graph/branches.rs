@@ -53,9 +53,7 @@ fn expected(x: &[f64], ws: &[Vec<f64>]) -> Vec<f64> {
 /// sum depends on several branches.
 #[apply(every_device)]
 fn independent_branches_have_no_dependencies_before_their_sum_i1_i2(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (rig, client, stream) = on.start();
     let graph = Graph::new();
     let (inputs, sum) = branches(&graph);
     let schedule = Schedule::create_one(&sum).unwrap();

@@ -8,13 +8,12 @@ use rstest_reuse::apply;
 
 use super::ONE;
 use super::every_device;
+use super::expected::compile;
 use super::support::On;
 
 #[apply(every_device)]
 fn cyclic_updates_read_the_old_versions(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let start = [[1.0_f32, -2.0, 0.5], [0.0, 1.0, 4.0], [2.0, 2.0, -8.0]];
     let handles: Vec<Handle<f32>> = start.iter().map(|x| stream.create(x).unwrap()).collect();
     let graph = Graph::new();
@@ -41,9 +40,7 @@ fn cyclic_updates_read_the_old_versions(on: On) {
 
 #[apply(every_device)]
 fn call_in_place_reads_its_other_arguments_in_their_old_version(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     // Adds the elements in reverse order, by one thread, which would see its own stores.
     let k = Builder::new("mirrored", [1, 1, 1]);
     let (from, to) = (k.read("from", DType::F32), k.update("to", DType::F32));
@@ -74,15 +71,13 @@ fn call_in_place_reads_its_other_arguments_in_their_old_version(on: On) {
 
 #[apply(every_device)]
 fn withdrawn_run_leaves_no_failure_in_the_temporaries_i7(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [2, 2]);
     let w = graph.input("w", DType::F32, [4, 2]);
     let both = LazyBuffer::cat(&[&x + 1.0, &x * 2.0], 0);
     let y = w.t().matmul(&both);
-    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let compiled = compile(&client, &y);
     let ones = stream.create(&[1.0_f32; 8]).unwrap();
     let good = ones.slice(..4).unwrap();
     let token = CancelToken::new();
@@ -98,9 +93,7 @@ fn withdrawn_run_leaves_no_failure_in_the_temporaries_i7(on: On) {
 
 #[test]
 fn output_that_overlaps_an_input_or_another_output_is_refused() {
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [6, 6]);
     let roots = [&(x.t() * 2.0), &(&x + 1.0)];

@@ -1,6 +1,10 @@
 //! Lazy buffers with their expected values.
 
-use millstream::graph::{Graph, LazyBuffer, Output, Outputs, Parts, Run, Schedule};
+use std::borrow::Borrow;
+
+use millstream::graph::{
+    CompiledSchedule, Graph, LazyBuffer, Output, Outputs, Parts, Run, Schedule,
+};
 use millstream::ir::scalar::Number;
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use millstream::{ComputeClient, DType, Handle, Stream};
@@ -67,16 +71,21 @@ impl TestGraph {
     }
 
     /// Runs the roots, and compares each with its expected value.
-    pub(crate) fn check(&self, client: &ComputeClient, roots: &[&Expected]) {
+    pub(crate) fn check(&self, client: &ComputeClient, roots: &[impl Borrow<Expected>]) {
         let got = self.run(client, roots);
         for (index, (got, root)) in got.iter().zip(roots).enumerate() {
-            assert_same(got, &root.want, &format!("root {index}"));
+            assert_same(got, &root.borrow().want, &format!("root {index}"));
         }
     }
 
     /// Returns the values of the roots on a device, from the last of several runs: from the second on a driver replays
     /// them as a graph of its own.
-    pub(crate) fn run(&self, client: &ComputeClient, roots: &[&Expected]) -> Vec<Array> {
+    pub(crate) fn run(
+        &self,
+        client: &ComputeClient,
+        roots: &[impl Borrow<Expected>],
+    ) -> Vec<Array> {
+        let roots: Vec<&Expected> = roots.iter().map(Borrow::borrow).collect();
         let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
         let schedule = Schedule::create_split(&lazy, self.parts);
         let schedule = schedule.expect("the roots are valid");
@@ -91,7 +100,7 @@ impl TestGraph {
         run().expect("all inputs are bound");
         run().expect("the second run is valid");
         let outputs = run().expect("the third run is valid");
-        read_all(&stream, &outputs, roots, &schedule)
+        read_all(&stream, &outputs, &roots, &schedule)
     }
 
     fn bind<'a>(&self, mut run: Run<'a>, stream: &Stream) -> Run<'a> {
@@ -125,6 +134,12 @@ fn read_all(
         decode(&bytes, output.dtype(), &shape)
     };
     outputs.iter().zip(roots).map(read).collect()
+}
+
+/// Compiles the schedule of one root.
+pub(crate) fn compile(client: &ComputeClient, root: &LazyBuffer) -> CompiledSchedule {
+    let schedule = Schedule::create_one(root).expect("the root is valid");
+    schedule.compile(client).expect("the schedule compiles")
 }
 
 /// Uploads an array.

@@ -6,6 +6,7 @@ use rstest::rstest;
 use rstest_reuse::apply;
 
 use super::every_device;
+use super::expected::compile;
 use super::support::On;
 
 /// Returns a buffer whose last task was withdrawn. Before that it held nines, which no run may read.
@@ -25,8 +26,7 @@ pub(crate) fn values(outputs: &Outputs, root: usize, stream: &Stream) -> Option<
 /// At the start of a run, the temporaries of a schedule, and bytes that independent roots share, are undefined.
 #[apply(every_device)]
 fn failed_run_does_not_poison_later_runs_i7(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let [a, b, c] = ["a", "b", "c"].map(|name| graph.input(name, DType::F32, [4, 4]));
     let softmax = LazyBuffer::cat([&a, &b], 0).softmax(0);
@@ -59,16 +59,14 @@ fn failed_run_does_not_poison_later_runs_i7(on: On) {
 /// The bytes behind those of the run's length keep their failure.
 #[apply(every_device)]
 fn set_of_a_whole_failed_buffer_of_symbolic_length_heals_it_i7(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (rig, _, stream) = on.start();
     let graph = Graph::new();
     let n = graph.length("n", 6);
     let x = graph.input("x", DType::F32, [&n]);
     let z = graph.input("z", DType::F32, [&n]);
     let ones = stream.create(&[1.0_f32; 6]).unwrap();
     for values_of in [&z * 2.0, z.reshape([1, -1]).sum(0).squeeze(0) * 2.0] {
-        let compiled = Schedule::create_one(&x.set(&values_of)).unwrap();
-        let compiled = compiled.compile(&rig.client()).unwrap();
+        let compiled = compile(&rig.client(), &x.set(&values_of));
         for (len, length) in [(6, 6), (4, 4), (6, 4)] {
             let bad = failed(&stream, len);
             for _ in 0..2 {
@@ -87,8 +85,7 @@ fn set_of_a_whole_failed_buffer_of_symbolic_length_heals_it_i7(on: On) {
         }
     }
     // A run that reads the old content needs it.
-    let compiled = Schedule::create_one(&x.set(&(&x * 2.0))).unwrap();
-    let compiled = compiled.compile(&rig.client()).unwrap();
+    let compiled = compile(&rig.client(), &x.set(&(&x * 2.0)));
     let bad = failed(&stream, 4);
     let run = compiled.run().input(&x, &bad).length(&n, 4);
     assert_eq!(values(&run.submit(&stream).unwrap(), 0, &stream), None);

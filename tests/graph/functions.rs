@@ -7,6 +7,7 @@ use rstest_reuse::apply;
 
 use super::ONE;
 use super::every_device;
+use super::expected::compile;
 use super::support::On;
 
 fn values(buffer: &LazyBuffer, stream: &Stream) -> Vec<f64> {
@@ -36,8 +37,7 @@ const ODD: [f64; 17] = [
 
 #[apply(every_device)]
 fn elementary_functions_agree_with_the_standard_library(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let graph = Graph::new();
     let x = graph.buffer(&stream.create(&ODD).unwrap(), [ODD.len()]);
     type Case = (&'static str, fn(&LazyBuffer) -> LazyBuffer, fn(f64) -> f64);
@@ -80,8 +80,7 @@ fn elementary_functions_agree_with_the_standard_library(on: On) {
 
 #[apply(every_device)]
 fn rounding_to_zero_keeps_the_sign(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let graph = Graph::new();
     let numbers: [f64; 6] = [-0.3, 0.3, -0.5, 0.5, -0.0, 0.0];
     let x = graph.buffer(&stream.create(&numbers).unwrap(), [6]);
@@ -103,8 +102,7 @@ fn rounding_to_zero_keeps_the_sign(on: On) {
 /// As NumPy: the sum of no elements is 0, whatever the other factors are.
 #[apply(every_device)]
 fn einsum_over_an_empty_axis_is_zero_beside_nan(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let odd = [f64::NAN, f64::INFINITY, 1.0];
     let x = graph.buffer(&stream.create(&odd).unwrap(), [3]);
@@ -125,8 +123,7 @@ fn einsum_over_an_empty_axis_is_zero_beside_nan(on: On) {
     let n = graph.length("n", 4);
     let y = graph.input("y", DType::F64, [Size::from(&n)]);
     let sums = LazyBuffer::einsum("n,k->k", [&y, &x]);
-    let compiled = Schedule::create_one(&sums).unwrap();
-    let compiled = compiled.compile(&client).unwrap();
+    let compiled = compile(&client, &sums);
     let ones = stream.create(&[1.0_f64; 4]).unwrap();
     for length in [0_u64, 3] {
         let run = compiled.run().input(&y, &ones).length(&n, length);
@@ -145,8 +142,7 @@ fn einsum_over_an_empty_axis_is_zero_beside_nan(on: On) {
 /// Both half planes, the axes, and distant points; the sign of zero is ignored.
 #[apply(every_device)]
 fn atan2_agrees_with_the_standard_library(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let graph = Graph::new();
     let of_axis = [
         0.0,
@@ -202,8 +198,7 @@ fn atan2_agrees_with_the_standard_library(on: On) {
 /// A shift by all bits or more, or by a negative number, leaves 0 or copies of the sign.
 #[apply(every_device)]
 fn shifts_by_any_number_are_defined(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let graph = Graph::new();
     let by = [0_i32, 1, 31, 32, 33, -1, i32::MIN];
     let by = graph.buffer(&stream.create(&by).unwrap(), [by.len()]);
@@ -221,8 +216,7 @@ fn shifts_by_any_number_are_defined(on: On) {
 
 #[apply(every_device)]
 fn arranging_operations_agree_with_numpy(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let graph = Graph::new();
     let x = graph.iota(6).reshape([2, -1]);
     let wide = x.cast(DType::F32);
@@ -293,8 +287,7 @@ fn arranging_operations_agree_with_numpy(on: On) {
 
 #[apply(every_device)]
 fn cumsum_is_right_for_any_length_and_infinities_do_not_spread(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let graph = Graph::new();
     for length in [0_usize, 1, 63, 64, 65, 128, 129, 5000] {
         let x = graph.iota(2 * length).reshape([2, length]).t();
@@ -336,8 +329,7 @@ fn cumsum_is_right_for_any_length_and_infinities_do_not_spread(on: On) {
 
 #[apply(every_device)]
 fn roll_flip_cumsum_and_inferred_lengths_support_symbols(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let n = graph.length("n", 4);
     let x = graph.iota(Size::from(&n));
@@ -370,8 +362,7 @@ fn roll_flip_cumsum_and_inferred_lengths_support_symbols(on: On) {
 
 #[test]
 fn random_normal_numbers_have_the_moments_of_the_distribution() {
-    let rig = ONE.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = ONE.start();
     let (_, x) = Graph::new().normal([100, 1000], 7);
     let all = values(&x, &stream);
     let count = all.len() as f64;
@@ -384,8 +375,7 @@ fn random_normal_numbers_have_the_moments_of_the_distribution() {
 
 #[test]
 fn schedule_lists_its_scalars_lengths_and_outputs() {
-    let rig = ONE.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = ONE.start();
     let graph = Graph::new();
     let (n, m) = (graph.length("n", 4), graph.length("m", 3));
     let x = graph.input("x", DType::F32, [Size::from(&n)]);

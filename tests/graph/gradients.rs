@@ -8,6 +8,7 @@ use rstest::rstest;
 use rstest_reuse::apply;
 
 use super::every_device;
+use super::expected::compile;
 use super::support::On;
 use super::{ONE, compiles_slowly};
 
@@ -213,8 +214,7 @@ fn gradient_of_gather_and_scatter_follows_the_indices() {
 
 #[apply(every_device)]
 fn gradient_of_f32_is_equal_on_every_device(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let graph = Graph::new();
     let x = graph.buffer(
         &stream.create(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap(),
@@ -231,8 +231,7 @@ fn gradient_of_f32_is_equal_on_every_device(on: On) {
 
 #[test]
 fn gradient_at_a_corner_is_shared_or_zero() {
-    let rig = ONE.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = ONE.start();
     let graph = Graph::new();
     let x = graph.buffer(&stream.create(&[0.0_f32, 2.0, 2.0, -1.0]).unwrap(), [4]);
     let values = |buffer: &LazyBuffer| buffer.eval(&stream).unwrap().values::<f32>().unwrap();
@@ -275,8 +274,7 @@ fn gradient_at_a_corner_is_shared_or_zero() {
 /// A gradient of zeros is no error, so these are the mistakes that `grad` documents.
 #[test]
 fn gradient_by_a_buffer_that_the_result_does_not_use_is_zero() {
-    let rig = ONE.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = ONE.start();
     let graph = Graph::new();
     let buffer = |values: &[f32]| {
         let len = values.len();
@@ -344,14 +342,13 @@ fn gradient_of_a_chain_of_100_000_operations_needs_no_stack() {
 
 #[test]
 fn gradient_over_a_symbolic_length_is_right_for_each_length() {
-    let rig = ONE.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = ONE.start();
     let graph = Graph::new();
     let n = graph.length("n", 5);
     let x = graph.input("x", DType::F32, [Size::from(&n), Size::from(2)]);
     let y = LazyBuffer::cat([&x, &x.square()], 0).mean(0).square();
     let [dx] = y.grad([&x]);
-    let compiled = Schedule::create_one(&dx).unwrap().compile(&client).unwrap();
+    let compiled = compile(&client, &dx);
     let handle = stream.create(&[1.0_f32; 10]).unwrap();
     for length in [1_u64, 3, 5] {
         let outputs = compiled
@@ -374,8 +371,7 @@ fn gradient_over_a_symbolic_length_is_right_for_each_length() {
 /// On the axes, and where both coordinates are equally large.
 #[test]
 fn gradient_of_atan2_is_defined_on_the_axes_and_diagonals() {
-    let rig = ONE.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = ONE.start();
     let graph = Graph::new();
     let points = [
         [0.0_f64, 2.0],

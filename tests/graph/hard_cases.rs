@@ -9,7 +9,7 @@ use rstest_reuse::apply;
 
 use super::ONE;
 use super::every_device;
-use super::expected::{Expected, TestGraph};
+use super::expected::{Expected, TestGraph, compile};
 use super::support::On;
 
 fn is_send_and_sync<T: Send + Sync>() {}
@@ -39,7 +39,7 @@ fn reductions_are_right_for_any_number_and_length_of_rows(on: On) {
         let sum = powers.reduce(ReduceOp::Sum, &[1]);
         roots.push(powers.binary(BinaryOp::Div, &sum));
     }
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 #[apply(every_device)]
@@ -90,7 +90,7 @@ fn narrowed_product_stores_only_its_part(on: On) {
         whole(&mut test).narrow(0, 0, 1),
         a.matmul(&b).narrow(0, 0, 2).narrow(2, 0, 3),
     ];
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 #[apply(every_device)]
@@ -123,7 +123,7 @@ fn integer_operations_are_exact(on: On) {
         x.binary(BinaryOp::Rem, &y),
         x.reduce(ReduceOp::ArgMax, &[0]),
     ];
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 #[apply(every_device)]
@@ -173,7 +173,7 @@ fn nan_and_infinities_propagate_as_defined(on: On) {
         roots.push(x.cast(DType::U8));
         roots.push(x.cast(DType::Bool));
         roots.push(x.compare(millstream::ir::CompareOp::Ne, &x));
-        test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+        test.check(&rig.client(), &roots);
     }
 }
 
@@ -190,14 +190,12 @@ fn operations_on_empty_shapes_are_defined(on: On) {
         y.matmul(&x),
         x.reshape(&[0]),
     ];
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 #[test]
 fn realized_buffer_releases_its_operands() {
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let graph = Graph::new();
     let start = stream.create(&[1.0_f32; 64]).unwrap();
     let mut x = graph.buffer(&start, [64]);
@@ -239,15 +237,13 @@ fn reduction_of_a_whole_array_is_right(on: On) {
         x.reduce(ReduceOp::Sum, &[0]),
         x.reduce(ReduceOp::ArgMax, &[0]),
     ];
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 /// Node ids are reused, so an input is identified by more than its id.
 #[test]
 fn node_with_the_id_of_an_input_of_another_graph_is_not_that_input() {
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let handle = stream.create(&[1.0_f32; 8]).unwrap();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [8]);
@@ -284,9 +280,7 @@ fn unknown_input_name_is_refused() {
 
 #[test]
 fn means_of_halves_are_summed_in_f32() {
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [100_000]);
     for dtype in [DType::F16, DType::Bf16] {
@@ -311,8 +305,7 @@ fn means_of_halves_are_summed_in_f32() {
 /// Zero lengths at every position where axes do not merge.
 #[apply(every_device)]
 fn reduction_over_no_elements_is_the_neutral_element(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let none = stream.empty::<f32>(0).unwrap();
     let graph = Graph::new();
     let wide = graph.input("wide", DType::F32, [0, 8]);
@@ -343,10 +336,7 @@ fn reduction_over_no_elements_is_the_neutral_element(on: On) {
         vec![],
     ];
     for (at, (root, want)) in roots.iter().zip(want).enumerate() {
-        let compiled = Schedule::create_one(root)
-            .unwrap()
-            .compile(&client)
-            .unwrap();
+        let compiled = compile(&client, root);
         for _ in 0..3 {
             let mut run = compiled.run();
             for (input, handle) in [
@@ -368,15 +358,11 @@ fn reduction_over_no_elements_is_the_neutral_element(on: On) {
 
 #[apply(every_device)]
 fn mean_of_ones_is_one_and_of_nothing_nan_for_known_and_symbolic_lengths(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let n = graph.length("n", 200);
     let x = graph.input("x", DType::F32, [Size::from(&n)]);
-    let symbolic = Schedule::create_one(&x.mean(0))
-        .unwrap()
-        .compile(&client)
-        .unwrap();
+    let symbolic = compile(&client, &x.mean(0));
     let ones = stream.create(&[1.0_f32; 200]).unwrap();
     let first = |outputs: millstream::graph::Outputs| {
         outputs[0].read::<f32>(&stream).unwrap().wait().unwrap()[0]
@@ -395,10 +381,7 @@ fn mean_of_ones_is_one_and_of_nothing_nan_for_known_and_symbolic_lengths(on: On)
     }
     for length in [0_u64, 1, 41, 49, 99] {
         let x = graph.input("x", DType::F32, [length as i64]);
-        let known = Schedule::create_one(&x.mean(0))
-            .unwrap()
-            .compile(&client)
-            .unwrap();
+        let known = compile(&client, &x.mean(0));
         let mean = first(known.run().input(&x, &ones).submit(&stream).unwrap());
         assert!(
             if length == 0 {
@@ -436,8 +419,7 @@ fn refused_operation_names_the_method_and_the_location() {
 
 #[test]
 fn buffer_is_realized_only_by_its_own_elements_or_bytes() {
-    let rig = ONE.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = ONE.start();
     let graph = Graph::new();
     let sum = graph.input("x", DType::F32, [4]) + 1.0;
     let whole = stream.create(&[1_i32; 4]).unwrap();
@@ -452,14 +434,13 @@ fn buffer_is_realized_only_by_its_own_elements_or_bytes() {
 
 #[apply(every_device)]
 fn take_with_indices_of_several_axes_inserts_these_axes(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let x = graph.iota(6).reshape([3, 2]);
     let at = graph.input("at", DType::I64, [2, 2]);
     let y = x.take(0, &at);
     assert_eq!(y.shape().known(), Some(vec![2, 2, 2]));
-    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let compiled = compile(&client, &y);
     let handle = stream.create(&[2_i64, 0, 7, 1]).unwrap();
     let outputs = compiled.run().input(&at, &handle).submit(&stream).unwrap();
     let got = outputs[0].read::<i64>(&stream).unwrap().wait().unwrap();
@@ -468,8 +449,7 @@ fn take_with_indices_of_several_axes_inserts_these_axes(on: On) {
 
 #[apply(every_device)]
 fn u64_supports_integer_operations(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let x = graph.input("x", DType::U64, [2, 2]);
     let large = [u64::MAX, 1, 1 << 63, 3];
@@ -502,8 +482,7 @@ fn u64_supports_integer_operations(on: On) {
 /// A side of a product is also an operand of its epilogue, at the same place of the same buffer.
 #[apply(every_device)]
 fn side_of_a_product_may_be_an_operand_of_its_epilogue(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let graph = Graph::new();
     let (a, b) = (
         graph.buffer(&stream.create(&[3.0_f32]).unwrap(), [1, 1]),

@@ -14,9 +14,7 @@ use super::ONE;
 
 #[test]
 fn digits_are_learnt_to_95_percent() {
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let (images, tests) = digits::Images::load();
     let network = digits::Digits::new(&client, &stream, tests.len()).unwrap();
     let losses = digits::train(&network, &stream, &images, 12, |_| {}).unwrap();
@@ -38,9 +36,7 @@ fn digits_are_learnt_to_95_percent() {
 
 #[test]
 fn reaction_agrees_with_a_plain_simulation() {
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let size = 32;
     let simulation = reaction::Reaction::new(&client, &stream, size, 4).unwrap();
     simulation.run(&stream, 5).unwrap();
@@ -67,9 +63,7 @@ fn decoder_compiles_nothing_after_its_first_token() {
         room: 24,
     };
     let weights = decoder::Weights::new(sizes, 5);
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let model = decoder::Decoder::new(&client, &stream, sizes, &weights).unwrap();
     let compiled = model.kernels_compiled();
     let decoded = model.decode(&stream, &[1, 2, 3], 24, || {}).unwrap();

@@ -31,7 +31,7 @@ fn check(on: On, test: &TestGraph, roots: &[&Expected]) {
     test.check(&client, roots);
     let together = test.run(&client, roots);
     for (index, root) in roots.iter().enumerate() {
-        let alone = test.run(&client, &[root]);
+        let alone = test.run(&client, &[*root]);
         assert_same(&together[index], &alone[0], &format!("root {index}"));
     }
 }
@@ -118,8 +118,7 @@ fn outputs_of_one_task_may_have_different_types(on: On) {
 
 #[apply(every_device)]
 fn value_computed_from_a_stored_half_uses_the_rounded_half(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     for dtype in [DType::F16, DType::Bf16] {
         let graph = Graph::new();
         let x = graph.input("x", dtype, [64]);
@@ -172,8 +171,7 @@ fn split_reductions_of_one_input_share_their_first_stage(on: On) {
 
 #[apply(every_device)]
 fn multi_output_kernel_supports_lengths_of_zero(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let (n, m) = (graph.length("n", 6), graph.length("m", 5));
     let whole = graph.input("x", DType::F32, [6, 5]);
@@ -214,8 +212,7 @@ fn multi_output_kernel_supports_lengths_of_zero(on: On) {
 
 #[apply(every_device)]
 fn failed_input_poisons_only_outputs_that_depend_on_it_i7(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let [a, b] = ["a", "b"].map(|name| graph.input(name, DType::F32, [4, 4]));
     // Reductions of both inputs, of `a`, of both, of `a` through another value: those that need `b` too are separate.
@@ -279,8 +276,7 @@ fn groups_with_a_dependency_through_a_product_are_not_merged(on: On) {
 
 #[apply(every_device)]
 fn store_in_place_runs_after_all_readers_of_the_old_version(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [2, 3]);
     let (sum, max) = (x.sum(-1), x.max(-1));

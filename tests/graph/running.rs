@@ -12,6 +12,7 @@ use rstest::rstest;
 use rstest_reuse::apply;
 
 use super::every_device;
+use super::expected::compile;
 use super::support::On;
 use super::{ONE, WITH_RUST_KERNELS};
 
@@ -25,9 +26,7 @@ fn kinds(schedule: &Schedule) -> Vec<ItemKind> {
 
 #[apply(every_device)]
 fn inputs_scalars_and_lengths_change_without_compiling(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let t = graph.length("t", 8);
     let x = graph.input("x", DType::F32, [8, 4]);
@@ -76,9 +75,7 @@ fn inputs_scalars_and_lengths_change_without_compiling(on: On) {
 
 #[apply(every_device)]
 fn new_version_is_visible_only_to_its_readers(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let data = [1.0_f32, 2.0, 3.0, 4.0];
     let handle = stream.create(&data).unwrap();
@@ -105,19 +102,14 @@ fn new_version_is_visible_only_to_its_readers(on: On) {
 
 #[apply(every_device)]
 fn transposed_buffer_can_be_stored_into_itself(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let data: Vec<f32> = (0..36).map(|i| i as f32).collect();
     let handle = stream.create(&data).unwrap();
     let x = graph.buffer(&handle, [6, 6]);
     assert_eq!(kinds(&Schedule::create_one(&x.set(&x)).unwrap()), []);
     let turned = x.set(&(x.t() * 2.0));
-    let compiled = Schedule::create_one(&turned)
-        .unwrap()
-        .compile(&client)
-        .unwrap();
+    let compiled = compile(&client, &turned);
     compiled.run().submit(&stream).unwrap();
     let got = stream.read(&handle).wait().unwrap();
     let want: Vec<f32> = (0..36).map(|i| 2.0 * data[i % 6 * 6 + i / 6]).collect();
@@ -132,7 +124,7 @@ fn sixteen_threads_run_one_schedule_with_their_own_inputs_i1_i2(on: On) {
     let x = graph.input("x", DType::F32, [64, 64]);
     let w = graph.input("w", DType::F32, [64, 64]);
     let y = x.matmul(&w).softmax(-1).matmul(&x).sum(1);
-    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let compiled = compile(&client, &y);
     assert!(compiled.temporary_bytes() > 0);
     let run = |seed: usize| -> Vec<f32> {
         let stream = client.new_stream();
@@ -165,9 +157,7 @@ fn sixteen_threads_run_one_schedule_with_their_own_inputs_i1_i2(on: On) {
 
 #[apply(every_device)]
 fn equal_expression_of_another_graph_is_recorded_once(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let cache = GraphCache::default();
     for round in 0..4 {
         let graph = Graph::new();
@@ -298,7 +288,7 @@ fn report_has_the_items_of_a_run_with_their_times() {
     let handle = stream.create(&[0.5_f32; 64 * 64]).unwrap();
     let x = graph.buffer(&handle, [64, 64]);
     let y = (x.exp().sum(0) + &x).softmax(-1);
-    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let compiled = compile(&client, &y);
     for _ in 0..3 {
         compiled.run().submit(&stream).unwrap();
     }
@@ -330,16 +320,11 @@ fn report_has_the_items_of_a_run_with_their_times() {
 
 #[test]
 fn buffer_with_elements_of_another_type_is_refused() {
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4]);
     let place = x.argmax(0);
-    let compiled = Schedule::create_one(&place)
-        .unwrap()
-        .compile(&client)
-        .unwrap();
+    let compiled = compile(&client, &place);
     let whole = stream.create(&[1_i32, 2, 3, 4]).unwrap();
     let wrong = compiled.run().input(&x, &whole).submit(&stream);
     let error = wrong.err().unwrap();
@@ -383,15 +368,13 @@ fn buffer_with_elements_of_another_type_is_refused() {
 
 #[test]
 fn unused_scalar_or_length_is_refused() {
-    let rig = ONE.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = ONE.start();
     let graph = Graph::new();
     let (used, by) = graph.scalar("used", DType::F32, 2.0);
     let (unused, _) = graph.scalar("unused", DType::F32, 2.0);
     let (rows, others) = (graph.length("rows", 4), graph.length("others", 4));
     let y = by.broadcast_to([Size::from(&rows)]);
-    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let compiled = compile(&client, &y);
     let run = || compiled.run().length(&rows, 3).scalar(&used, 5.0);
     let wrong = run().scalar(&unused, 1.0).submit(&stream);
     assert!(matches!(
@@ -439,8 +422,7 @@ fn operation_on_a_refused_buffer_returns_the_first_error() {
 /// Buffers without spare bytes, side by side in one handle: a run reads, writes and depends on nothing beyond them.
 #[apply(every_device)]
 fn run_accesses_only_the_bytes_of_its_lengths_i1_i4(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let n = graph.length("n", 8);
     let x = graph.input("x", DType::F32, [Size::from(&n), Size::from(2)]);
@@ -539,12 +521,10 @@ impl Drop for DropGuard<'_> {
 /// A run that is submitted again has outputs of its own.
 #[apply(every_device)]
 fn run_submitted_twice_has_outputs_of_its_own(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (rig, _, stream) = on.start();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4]);
-    let compiled = Schedule::create_one(&(&x * 2.0)).unwrap();
-    let compiled = compiled.compile(&rig.client()).unwrap();
+    let compiled = compile(&rig.client(), &(&x * 2.0));
     let values = stream.create(&[1.0_f32; 4]).unwrap();
     let mut run = compiled.run().input(&x, &values);
     let first = run.try_submit(&stream).unwrap();

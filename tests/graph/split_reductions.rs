@@ -167,7 +167,7 @@ pub(crate) fn every_reduction(on: On, dtype: DType) {
         items(&lazy, short()) >= 2 * roots.len(),
         "all reductions are split"
     );
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 #[apply(every_device)]
@@ -223,7 +223,7 @@ fn split_reductions_of_expressions_equal_whole_ones(on: On) {
     let powers = row.binary(BinaryOp::Sub, &top).unary(UnaryOp::Exp);
     let sum = powers.reduce(ReduceOp::Sum, &[0]);
     roots.push(powers.binary(BinaryOp::Div, &sum));
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 /// NaN, and equal values in several parts: the first of all is found.
@@ -272,7 +272,7 @@ fn index_reduction_finds_the_first_of_equal_values_in_any_part(on: On) {
     let x = test.input(DType::F32, &[2, len], data);
     roots.push(x.reduce(ReduceOp::Sum, &[1]));
     roots.push(x.reduce(ReduceOp::Prod, &[1]));
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 #[apply(every_device)]
@@ -288,14 +288,12 @@ fn rows_beyond_the_default_length_are_reduced_right(on: On) {
     let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
     // The maxima of the parts and their indices are one kernel.
     assert_eq!(items(&lazy, Parts::default()), 4);
-    test.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    test.check(&rig.client(), &roots);
 }
 
 #[apply(every_device)]
 fn split_reduction_over_nothing_is_the_neutral_element(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let nothing = graph.input("nothing", DType::F32, [3, 0]);
     let sum = nothing.sum(1);

@@ -9,6 +9,7 @@ use rstest_reuse::apply;
 
 use super::WITH_RUST_KERNELS;
 use super::every_device;
+use super::expected::compile;
 use super::support::On;
 
 /// Returns a function that computes `to[i] = factor * from[i]` for `n` elements, with any number of threads.
@@ -49,9 +50,7 @@ fn count() -> Function {
 /// The calls are between kernels of the graph, with a length and a number that each run sets, and are compiled once.
 #[apply(every_device)]
 fn call_uses_the_lengths_and_scalars_of_each_run(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let t = graph.length("t", 50);
     let (factor, _) = graph.scalar("factor", DType::F32, 2.0);
@@ -120,9 +119,7 @@ fn call_uses_the_lengths_and_scalars_of_each_run(on: On) {
 /// both versions see their version.
 #[apply(every_device)]
 fn call_in_place_updates_the_buffer_once_in_each_run_i6(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let (step, _) = graph.scalar("step", DType::F32, 1.0);
     let n = graph.length("n", 9);
@@ -173,10 +170,7 @@ fn call_with_scalars_of_another_type_or_a_shared_word_is_refused() {
         });
     let sum = Call::new(add, [1, 1, 1]).scalar(&by).scalar(&t);
     let sum = sum.make([&x], DType::F32, [4]);
-    let compiled = Schedule::create_one(&sum)
-        .unwrap()
-        .compile(&client)
-        .unwrap();
+    let compiled = compile(&client, &sum);
     let handle = stream.create(&[1.0_f32; 4]).unwrap();
     for (value, len) in [(3.0_f32, 4), (10.0, 1)] {
         let run = compiled.run().input(&x, &handle).length(&t, len);
@@ -217,9 +211,7 @@ fn call_with_scalars_of_another_type_or_a_shared_word_is_refused() {
 /// As with `set`, a reshaped buffer is not the buffer. Readers of an old version see that version.
 #[apply(every_device)]
 fn call_in_place_updates_the_buffer_and_no_reshape_of_it_i6(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let handle = stream.create(&[1.0_f32; 9]).unwrap();
     let counts = graph.buffer(&handle, [9]);

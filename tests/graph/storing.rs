@@ -1,6 +1,6 @@
 //! The buffers that `set` and similar operations store into, and those that they must not store into.
 
-use millstream::graph::{Call, DType, Graph, LazyBuffer, Schedule, ScheduleError};
+use millstream::graph::{Call, DType, Graph, LazyBuffer, ScheduleError};
 use millstream::ir::ssa::Builder;
 use millstream::{Handle, Stream};
 use rstest::rstest;
@@ -8,6 +8,7 @@ use rstest_reuse::apply;
 
 use super::ONE;
 use super::every_device;
+use super::expected::compile;
 use super::support::{On, Rig};
 
 fn read(stream: &Stream, handle: &Handle<f32>) -> Vec<f32> {
@@ -28,10 +29,7 @@ fn stored_into(
     let base = operation(&x);
     let twos = graph.constant(DType::F32, 2.0).broadcast_to(base.shape());
     let new = base.set(&twos);
-    let compiled = Schedule::create_one(&new)
-        .unwrap()
-        .compile(&client)
-        .unwrap();
+    let compiled = compile(&client, &new);
     let outputs = compiled.run().submit(&stream).unwrap();
     let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
     assert!(got.iter().all(|value| *value == 2.0), "{got:?}");
@@ -85,8 +83,7 @@ fn updated(
     let elements = base.shape().elements().unwrap().known().unwrap();
     let call = Call::ssa(k.build().unwrap(), [1, 1, 1]).scalar(elements);
     let new = call.make_in_place([], &base);
-    let compiled = Schedule::create_one(&new).unwrap();
-    let compiled = compiled.compile(&client).unwrap();
+    let compiled = compile(&client, &new);
     let outputs = compiled.run().submit(&stream).unwrap();
     let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
     [got, read(&stream, &ones)]
@@ -134,16 +131,14 @@ fn kernel_in_place_on_the_result_of_an_operation_keeps_its_input_for_any_lengths
 
 #[apply(every_device)]
 fn stored_input_that_overlaps_another_is_refused(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0, 5.0]).unwrap();
     let four = handle.slice(..4).unwrap();
     let graph = Graph::new();
     let (a, b) = (graph.buffer(&four, [4]), graph.buffer(&four, [4]));
     let moved = graph.buffer(&handle.slice(1..).unwrap(), [4]);
     for other in [b.roll(0, 1), moved.clone()] {
-        let compiled = Schedule::create_one(&a.set(&other)).unwrap();
-        let compiled = compiled.compile(&client).unwrap();
+        let compiled = compile(&client, &a.set(&other));
         let refused = compiled.run().submit(&stream).unwrap_err();
         let ScheduleError::StoredInputOverlaps { stored, other } = &refused else {
             panic!("{refused}");
@@ -162,8 +157,7 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
         assert_eq!(read(&stream, &x), [1.0; 4]);
     }
     // Inputs that are only read may overlap.
-    let sum = Schedule::create_one(&(&a + &moved)).unwrap();
-    let sum = sum.compile(&client).unwrap();
+    let sum = compile(&client, &(&a + &moved));
     let outputs = sum.run().submit(&stream).unwrap();
     let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
     assert_eq!(got, [3.0, 5.0, 7.0, 9.0]);
@@ -172,8 +166,7 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
 /// One overlapping pair among a thousand adjacent buffers is found.
 #[test]
 fn overlap_is_found_among_many_inputs() {
-    let rig = ONE.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = ONE.start();
     let all = stream.create(&vec![1.0_f32; 4000]).unwrap();
     let graph = Graph::new();
     let inputs: Vec<LazyBuffer> = (0..1000)
@@ -182,8 +175,7 @@ fn overlap_is_found_among_many_inputs() {
     let sum = inputs[1..]
         .iter()
         .fold(inputs[1].clone(), |sum, x| &sum + x);
-    let compiled = Schedule::create_one(&inputs[0].set(&sum)).unwrap();
-    let compiled = compiled.compile(&client).unwrap();
+    let compiled = compile(&client, &inputs[0].set(&sum));
     let run = |first: usize| {
         let mut run = compiled.run();
         for (at, input) in inputs.iter().enumerate() {
@@ -201,8 +193,7 @@ fn overlap_is_found_among_many_inputs() {
 
 #[apply(every_device)]
 fn set_rows_accepts_a_symbolic_start_in_a_buffer_of_symbolic_columns(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let t = graph.length("t", 3);
     let x = graph.input(
@@ -215,7 +206,7 @@ fn set_rows_accepts_a_symbolic_start_in_a_buffer_of_symbolic_columns(on: On) {
         .broadcast_to([2.into(), (&t).into()] as [millstream::graph::Size; 2]);
     let y = x.set_rows(0, &t, &rows);
     y.check().unwrap();
-    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let compiled = compile(&client, &y);
     for length in 0..4_usize {
         let handle = stream.create(&[1.0_f32; 15]).unwrap();
         let run = compiled.run().input(&x, &handle).length(&t, length as u64);

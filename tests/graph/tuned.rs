@@ -156,8 +156,7 @@ fn program_without_memory_for_a_trial_uses_the_default(on: On) {
 /// unknown graphs.
 #[apply(every_device)]
 fn reductions_split_by_a_tuner_have_the_same_results(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let (long, columns) = (3000_u64, 24_usize);
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [long as usize, columns]);
@@ -203,8 +202,7 @@ fn reductions_split_by_a_tuner_have_the_same_results(on: On) {
 /// Lengths 0, 1 and symbolic ones; a gather and a scatter, which have no blockings.
 #[apply(every_device)]
 fn tuned_schedule_of_any_lengths_compiles_and_runs(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let (_rig, client, stream) = on.start();
     let graph = Graph::new();
     let rows = graph.length("rows", 8);
     let a = graph.input("a", DType::F32, [8, 3]);

@@ -152,9 +152,6 @@ pub struct Server<B: Backend> {
     /// The number of tasks that were accepted and will not be issued because the device is lost.
     tasks_lost: u64,
     scratch: Scratch,
-    /// Slices that got memory when a task overwrote them.
-    #[cfg(test)]
-    reserved_again: std::collections::HashSet<millstream_protocol::SliceId>,
 }
 
 /// Lists that are filled and emptied within one call, kept so that they need no heap (I9).
@@ -199,8 +196,6 @@ impl<B: Backend> Server<B> {
             witness: None,
             tasks_lost: 0,
             scratch: Scratch::default(),
-            #[cfg(test)]
-            reserved_again: Default::default(),
         }
     }
 

@@ -117,8 +117,6 @@ impl<B: Backend> Server<B> {
         let request = self.request(key, stream, u64::MAX);
         let reserved = self.reserve(key, request, mode, true);
         if reserved.is_ok() {
-            #[cfg(test)]
-            self.reserved_again.insert(slice);
             self.hazards.poison(key, 0..bytes, failure);
         }
         reserved.is_ok()

@@ -267,7 +267,7 @@ impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
             return None;
         }
         let consumer = &mut *self.0;
-        if consumer.first.is_none() && consumer.arrival.poll(Waker::noop()).is_ready() {
+        if consumer.first.is_none() && consumer.arrival.look().is_ready() {
             consumer.receive();
         }
         let elements = consumer.answer()?.try_take()?;

@@ -196,6 +196,8 @@ impl fmt::Debug for HealthWatch {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{RawWaker, RawWakerVTable};
+
     use super::*;
     use crate::health::Recovery;
 
@@ -268,6 +270,29 @@ mod tests {
         });
         assert_eq!(status, 0);
         assert_eq!(health_state.health(), LOST);
+    }
+
+    /// I5: cloning a waker runs foreign code, which may call the device.
+    #[test]
+    fn waker_is_cloned_without_the_lock_i5() {
+        static CALLS: RawWakerVTable = RawWakerVTable::new(clone, |_| {}, |_| {}, |_| {});
+
+        fn clone(health_state: *const ()) -> RawWaker {
+            // SAFETY: the test keeps the state alive.
+            let of = unsafe { &*health_state.cast::<HealthState>() };
+            assert!(of.state.try_lock().is_ok());
+            RawWaker::new(health_state, &CALLS)
+        }
+
+        let health_state = Arc::new(HealthState::default());
+        let data = Arc::as_ptr(&health_state).cast();
+        // SAFETY: the functions own nothing, and the state may be shared.
+        let waker = unsafe { Waker::from_raw(RawWaker::new(data, &CALLS)) };
+        let mut watch = health_state.watch();
+        for _ in 0..2 {
+            let polled = watch.poll_changed(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
     }
 
     #[test]

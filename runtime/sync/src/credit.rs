@@ -204,7 +204,7 @@ impl Credit {
                 return Some(Ok(()));
             }
             let mut place = self.place(amount).ahead_if(is_ahead);
-            let mut poll = || place.poll_with(|| Waiter::Thread(thread::current()));
+            let mut poll = || place.poll_with(|| Some(Waiter::Thread(thread::current())));
             let parked = spin.park_begins();
             let mut in_time = true;
             let outcome = loop {
@@ -240,7 +240,7 @@ impl Credit {
         self.ended.load(Ordering::Acquire)
     }
 
-    fn enter(&self, (amount, is_ahead): (u64, bool), waiter: Waiter) -> Entered {
+    fn enter(&self, (amount, is_ahead): (u64, bool), waiter: Option<Waiter>) -> Entered {
         let mut queue = lock(&self.queue);
         if self.has_ended() {
             return Entered::Ended;
@@ -265,7 +265,6 @@ impl Credit {
                 Err(now) => state = now,
             }
         }
-        let waiter = Some(waiter);
         queue.requests.insert(ticket, Request { amount, waiter });
         Entered::Waiting(ticket)
     }

@@ -132,32 +132,6 @@ fn a_request_that_gives_up_lets_those_behind_proceed() {
 }
 
 #[test]
-fn many_threads_share_a_small_budget() {
-    let credit = Arc::new(Credit::new(5));
-    let threads: Vec<_> = (1..=4u64)
-        .map(|amount| {
-            let credit = credit.clone();
-            std::thread::spawn(move || {
-                for _ in 0..if cfg!(miri) { 50 } else { 3_000 } {
-                    credit.acquire(amount, &SpinPolicy::for_us(2)).unwrap();
-                    assert!(credit.in_use() <= 5);
-                    credit.release(amount);
-                }
-            })
-        })
-        .collect();
-    threads
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
-    assert_eq!(credit.in_use(), 0);
-    assert_eq!(
-        credit.state.load(Ordering::SeqCst),
-        0,
-        "no request is left in the queue"
-    );
-}
-
-#[test]
 fn a_place_is_kept_between_polls_and_released_by_its_drop() {
     let credit = Credit::new(2);
     credit.try_acquire(2).unwrap();

@@ -2,7 +2,7 @@
 //! (I7). A clean cell is three words, and reading it is one load.
 //!
 //! # State
-//! `marks` is empty until the first mark. `dirty` is `true` exactly if the list has a range. It is
+//! `marks` has no list until the first mark. `dirty` is `true` exactly if the list has a range. It is
 //! written under the list's lock, together with the list: a thread that cleans one range and a
 //! thread that marks another leave the flag of the last one that held the lock.
 //!
@@ -27,22 +27,23 @@ use crate::facade::atomic::{AtomicBool, Ordering};
 use crate::facade::{Mutex, MutexGuard, lock};
 use crate::ranges::Ranges;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 /// The poisoned byte ranges of a slice and their reasons.
 pub struct PoisonCell<E> {
     /// Whether any range is marked.
     dirty: AtomicBool,
-    /// Boxed, since most cells are never marked.
-    marks: OnceLock<Box<Mutex<Ranges<E>>>>,
+    marks: Mutex<Marks<E>>,
 }
+
+/// Boxed, since most cells are never marked.
+type Marks<E> = Option<Box<Ranges<E>>>;
 
 impl<E> PoisonCell<E> {
     /// Creates a clean cell. It allocates at its first mark.
     pub fn new() -> Self {
         Self {
             dirty: AtomicBool::new(false),
-            marks: OnceLock::new(),
+            marks: Mutex::new(None),
         }
     }
 
@@ -54,8 +55,8 @@ impl<E> PoisonCell<E> {
     }
 
     /// Writes the flag that matches the list, then unlocks it.
-    fn settle(&self, marks: MutexGuard<'_, Ranges<E>>) {
-        let dirty = !marks.is_empty();
+    fn settle(&self, marks: MutexGuard<'_, Marks<E>>) {
+        let dirty = marks.as_ref().is_some_and(|marks| !marks.is_empty());
         // Release: pairs with `is_clean`.
         self.dirty.store(dirty, Ordering::Release);
     }
@@ -65,12 +66,10 @@ impl<E> PoisonCell<E> {
         if self.is_clean() {
             return;
         }
-        if let Some(marks) = self.marks.get() {
-            let mut marks = lock(marks);
-            let old = std::mem::take(&mut *marks);
-            self.settle(marks);
-            drop(old);
-        }
+        let mut marks = lock(&self.marks);
+        let old = marks.take();
+        self.settle(marks);
+        drop(old);
     }
 }
 
@@ -80,11 +79,8 @@ impl<E: Clone> PoisonCell<E> {
         if range.is_empty() {
             return;
         }
-        let mut marks = lock(
-            self.marks
-                .get_or_init(|| Box::new(Mutex::new(Ranges::default()))),
-        );
-        marks.set(range, why);
+        let mut marks = lock(&self.marks);
+        marks.get_or_insert_default().set(range, why);
         self.settle(marks);
     }
 
@@ -98,11 +94,11 @@ impl<E: Clone> PoisonCell<E> {
 
     #[cold]
     fn clear_slow(&self, range: &Range<u64>) {
-        if let Some(marks) = self.marks.get() {
-            let mut marks = lock(marks);
+        let mut marks = lock(&self.marks);
+        if let Some(marks) = &mut *marks {
             marks.clear(range);
-            self.settle(marks);
         }
+        self.settle(marks);
     }
 
     /// Returns the oldest reason for which a byte of the range is poisoned.
@@ -117,7 +113,7 @@ impl<E: Clone> PoisonCell<E> {
 
     #[cold]
     fn find_slow(&self, range: &Range<u64>) -> Option<E> {
-        lock(self.marks.get()?).find(range).cloned()
+        lock(&self.marks).as_ref()?.find(range).cloned()
     }
 }
 

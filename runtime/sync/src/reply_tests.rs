@@ -33,14 +33,6 @@ fn a_value_is_taken_once() {
 }
 
 #[test]
-fn a_dropped_sender_closes_the_reply() {
-    let (tx, mut rx) = reply::<u32>();
-    let other = std::thread::spawn(move || drop(tx));
-    assert_eq!(rx.wait(&SpinPolicy::never()), Err(Closed));
-    other.join().unwrap();
-}
-
-#[test]
 fn a_wait_returns_the_value_with_and_without_spinning() {
     for policy in [SpinPolicy::never(), SpinPolicy::default()] {
         for _ in 0..if cfg!(miri) { 10 } else { 2_000 } {

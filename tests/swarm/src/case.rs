@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use millstream::backend::Open;
 use millstream::{ComputeClient, Device, Error, Health, Priority};
 
+use serde::Serialize;
+
 use crate::old_objects::OldObjects;
 use crate::setting::{Fault, Setting};
 use millstream_testkit::{AllowedFailures, Dice, End, Kernels, Program, ProgramConfig};
@@ -38,7 +40,7 @@ pub enum Verdict {
 }
 
 /// The figures of a case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Figures {
     /// The number of tasks that ran on the device.
     pub tasks: u64,
@@ -82,9 +84,19 @@ impl Case {
 
     /// Runs the case on the calling thread. A panic of the runtime is caught and is a violation.
     pub fn run(&self) -> Verdict {
-        let setting = Setting::new(self.seed, self.fault);
+        self.run_in(Setting::new(self.seed, self.fault))
+    }
+
+    /// Runs the case on a device with threads, whose tasks complete at any moment. So no two runs are equal.
+    pub fn run_on_threads(&self) -> Verdict {
+        let mut setting = Setting::new(self.seed, self.fault);
+        setting.config.is_driven = false;
+        self.run_in(setting)
+    }
+
+    fn run_in(&self, setting: Setting) -> Verdict {
         let findings = setting.sim.findings();
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.run_in(setting)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run_and_close(setting)));
         if let Some(violation) = findings.violations().first() {
             let more = findings.violations_seen() - 1;
             return Verdict::Wrong(format!("{violation} (and {more} more)"));
@@ -127,15 +139,26 @@ impl Case {
         }
     }
 
-    fn run_in(&self, setting: Setting) -> Result<(), String> {
-        let (device, driver) = Device::open_driven(setting.sim, setting.options)
-            .map_err(|error| format!("the device cannot be opened: {error}"))?;
+    fn run_and_close(&self, setting: Setting) -> Result<(), String> {
+        let opened = match setting.config.is_driven {
+            true => Device::open_driven(setting.sim, setting.options)
+                .map(|(device, driver)| (device, Some(driver))),
+            false => Device::open_with(setting.sim, setting.options).map(|device| (device, None)),
+        };
+        let (device, driver) =
+            opened.map_err(|error| format!("the device cannot be opened: {error}"))?;
         let old = self.run_on(&device, &setting.config, Kernels::native)?;
         if let (Some(old), Health::Lost { .. }) = (&old, device.health()) {
             self.run_again(&device, old)?;
         }
-        drop((old, device));
-        let report = driver.close();
+        drop(old);
+        let report = match driver {
+            Some(driver) => {
+                drop(device);
+                driver.close()
+            }
+            None => device.close(setting.config.patience),
+        };
         match (report.drained, report.slices_held, report.tasks_left) {
             (true, 0, 0) => Ok(()),
             _ if setting.config.allowed.has(AllowedFailures::LOST) => Ok(()),

@@ -14,6 +14,7 @@ use millstream::{
 };
 
 use millstream_testkit::Dice;
+use serde::{Serialize, Serializer};
 
 /// The number of short tasks of a run.
 const ROUNDS: usize = 200;
@@ -32,14 +33,19 @@ const LONG_US: std::ops::RangeInclusive<u64> = 50..=150;
 const SPANS: usize = 1 << 20;
 
 /// A configuration of the two clients.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Scenario {
     /// The name in the table.
     pub name: &'static str,
     /// The small client's priority; that of the greedy client is normal.
+    #[serde(serialize_with = "as_text")]
     pub small: Priority,
     /// The greedy client's weight; that of the small client is 1.
     pub weight: u32,
+}
+
+fn as_text<S: Serializer>(value: &impl std::fmt::Debug, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{value:?}"))
 }
 
 /// All scenarios.
@@ -67,11 +73,12 @@ pub const SCENARIOS: [Scenario; 4] = [
 ];
 
 /// The result of a measurement. Times are in virtual microseconds.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Row {
     /// The scenario.
     pub scenario: Scenario,
     /// The strategy for the turns of streams.
+    #[serde(serialize_with = "as_text")]
     pub strategy: Strategy,
     /// The number of queues of the device.
     pub queues: usize,
@@ -92,12 +99,12 @@ pub struct Row {
 /// Returns the latency bound of a short task: the tasks in flight on its queue when it is submitted, the turns of other
 /// streams before its own, and the task itself.
 ///
-/// The turns before its own are: one of each greedy stream if the priorities are equal; none if the small client's
-/// priority is higher; if it is lower, twice the four turns that the normal priority has in a round. The quantum of a
-/// turn is a task (`Interleave`) or a batch (`Sequential`), times the weight.
+/// The turns before its own are: one of each greedy stream if the priorities are equal; if the small client's priority
+/// is higher, the four turns that the normal priority has in a round, once the high one has had its eight; if it is
+/// lower, twice these four. The quantum of a turn is a task (`Interleave`) or a batch (`Sequential`), times the weight.
 pub fn bound_us(scenario: &Scenario, strategy: Strategy) -> u64 {
     let turns = match scenario.small {
-        Priority::High => 0,
+        Priority::High => 4,
         Priority::Normal => STREAMS,
         Priority::Low => 8,
     };

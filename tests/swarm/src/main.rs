@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_swarm::{Case, Figures, Verdict, minutes};
+use serde::Serialize;
 
 /// Runs random programs on the simulator and checks their results.
 #[derive(Parser)]
@@ -35,7 +36,7 @@ struct Arguments {
 const REDUCE_TIME: Duration = Duration::from_secs(20);
 
 /// The totals of a run.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Totals {
     programs: u64,
     figures: Figures,
@@ -114,25 +115,18 @@ fn swarm(arguments: &Arguments) -> Result<Totals, (Case, String, u64)> {
 /// Prints the totals as text or JSON.
 fn print_totals(arguments: &Arguments, totals: &Totals) {
     let (first, last) = (arguments.seed, arguments.seed.wrapping_add(totals.programs));
-    let figures = totals.figures;
+    let Totals {
+        programs,
+        figures,
+        seconds,
+    } = totals;
     match arguments.json {
-        false => println!(
-            "{} programs right in {:.0} s (seeds {first}..{last}): {} tasks, {} waits, {} needless, {} faults",
-            totals.programs,
-            totals.seconds,
-            figures.tasks,
-            figures.waits,
-            figures.needless_waits,
-            figures.faults
-        ),
         true => println!(
-            r#"{{"programs":{},"seconds":{:.1},"first_seed":{first},"tasks":{},"waits":{},"needless_waits":{},"faults":{}}}"#,
-            totals.programs,
-            totals.seconds,
-            figures.tasks,
-            figures.waits,
-            figures.needless_waits,
-            figures.faults
+            "{}",
+            serde_json::json!({ "first_seed": first, "totals": totals })
+        ),
+        false => println!(
+            "{programs} programs right in {seconds:.0} s (seeds {first}..{last}): {figures:?}"
         ),
     }
 }

@@ -90,6 +90,7 @@ impl Setting {
         ProgramConfig {
             allowed,
             is_driven: true,
+            ends_tasks_later: true,
             ..ProgramConfig::small(ELEMENTS)
         }
     }

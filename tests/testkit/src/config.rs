@@ -37,6 +37,9 @@ pub struct ProgramConfig {
     pub patience: Duration,
     /// Whether a buffer may start without contents. Reads of it then differ between devices.
     pub may_be_undefined: bool,
+    /// Whether external tasks and late writes end at later steps of the program. Until then no call of the program may
+    /// have to wait for room.
+    pub ends_tasks_later: bool,
     /// Whether the program's thread drives the device. Such a program does nothing that depends on time, so all its
     /// runs are equal.
     pub is_driven: bool,
@@ -54,6 +57,7 @@ impl ProgramConfig {
             limit_bytes: None,
             patience: Duration::from_secs(10),
             may_be_undefined: true,
+            ends_tasks_later: false,
             is_driven: false,
         }
     }

@@ -55,6 +55,9 @@ impl Pattern {
     }
 }
 
+/// Why a task fails that the program ends itself.
+pub(crate) const ON_PURPOSE: &str = "on purpose";
+
 /// A set of reasons for which a read may fail.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AllowedFailures(u8);
@@ -74,6 +77,8 @@ impl AllowedFailures {
     pub const INJECTED: Self = Self(16);
     /// The device may be lost.
     pub const LOST: Self = Self(32);
+    /// A task that the program ends itself failed on purpose.
+    pub const OUTSIDE: Self = Self(64);
 
     /// Returns the union of two sets.
     pub fn and(self, other: Self) -> Self {
@@ -93,6 +98,7 @@ impl AllowedFailures {
             Reason::DeadlinePassed => Some(Self::DEADLINE),
             Reason::OutOfMemory { .. } => Some(Self::MEMORY),
             Reason::Refused(why) if why.contains("injected fault") => Some(Self::INJECTED),
+            Reason::Refused(why) if why == ON_PURPOSE => Some(Self::OUTSIDE),
             Reason::Lost => Some(Self::LOST),
             _ => None,
         }

@@ -11,9 +11,11 @@ impl Dice {
     /// Creates the generator of a seed for one purpose: a step, a thread, the device. Equal arguments give equal
     /// choices.
     pub fn new(seed: u64, purpose: u64) -> Self {
-        let seed =
-            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03);
-        Self(SplitMix64::from_seed(seed.to_le_bytes()))
+        // The state is a choice of another generator: generators whose states differ by a multiple of the step of
+        // `SplitMix64` make the same choices, shifted.
+        let mixed = SplitMix64::from_seed(seed.to_le_bytes()).next_u64();
+        let state = mixed ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03);
+        Self(SplitMix64::from_seed(state.to_le_bytes()))
     }
 
     /// Returns a random 64-bit number.
@@ -66,5 +68,15 @@ mod tests {
             assert!((1..=1000).contains(&size), "{size}");
         }
         assert_ne!(Dice::new(7, 3).wide(), Dice::new(7, 4).wide());
+    }
+
+    #[test]
+    fn choices_of_neighbouring_seeds_are_not_the_same_ones_shifted() {
+        let choices = |seed| {
+            let mut dice = Dice::new(seed, 0);
+            [(); 100].map(|()| dice.wide())
+        };
+        let first = choices(7);
+        assert!(!choices(8).iter().any(|choice| first.contains(choice)));
     }
 }

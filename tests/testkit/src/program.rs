@@ -15,6 +15,7 @@ use crate::contents::{AllowedFailures, Contents, Pattern};
 use crate::dice::Dice;
 use crate::end::End;
 use crate::kernels::Kernels;
+use crate::outside::Outside;
 use crate::recorded::Recorded;
 use crate::tally::{Count, Tally};
 
@@ -85,6 +86,8 @@ pub struct Program {
     pub(crate) points: Vec<StreamPoint>,
     pub(crate) recorded: Vec<Recorded>,
     pub(crate) tokens: Vec<CancelToken>,
+    /// The tasks that later steps end.
+    pub(crate) outside: Vec<Outside>,
     pending: Vec<PendingRead>,
     submitted: Vec<Submitted>,
     streams_made: u32,
@@ -118,6 +121,7 @@ impl Program {
             points: Vec::new(),
             recorded: Vec::new(),
             tokens: Vec::new(),
+            outside: Vec::new(),
             pending: Vec::new(),
             submitted: Vec::new(),
             streams_made: 0,
@@ -396,6 +400,7 @@ impl Program {
     /// # Errors
     /// [`End`] if the answer is wrong, or the device is lost.
     pub fn receive_one(&mut self, dice: &mut Dice) -> Stepped {
+        self.end_outside()?;
         let Some(mut read) = self.pending.pop() else {
             return Ok(());
         };
@@ -416,6 +421,7 @@ impl Program {
             let whole = self.whole_part(at);
             self.start_read(&stream, &whole);
         }
+        self.end_outside()?;
         while !self.pending.is_empty() {
             self.receive_one(dice)?;
         }

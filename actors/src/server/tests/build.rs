@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use millstream_protocol::{
-    Access, AllocationMode, Binding, ClientId, CopyOut, DeviceRequest, Error, HostSource, Kernel,
-    KernelId, Landed, Landing, LaunchCount, NewStream, Op, OwnedBytes, Pattern, Priority,
-    RecordingId, Registration, Scope, SliceId, SlotRef, StreamId, Task, Terms, Ticket, VecLanding,
+    Access, AllocationMode, Binding, ClientId, CopyOut, DeviceRequest, Error, Kernel, KernelId,
+    Landed, Landing, LaunchCount, NewStream, Op, Priority, RecordingId, Registration, Scope,
+    SliceId, SlotRef, StreamId, Task, Terms, Ticket, VecLanding,
     recording::{Parameters, RecordedOp, RecordedTask, order_of},
 };
 use millstream_sync::credit::Credit;
@@ -67,7 +67,6 @@ pub(super) struct Answer {
 pub(super) struct Recording {
     pub(super) hold: SlotRef,
     pub(super) parameters: Vec<Binding>,
-    pub(super) tasks: Arc<[RecordedTask]>,
 }
 
 impl Answer {
@@ -100,11 +99,6 @@ impl Answer {
             });
         }
         self.bytes.clone()
-    }
-
-    /// Returns `true` if its caller was answered: with the result, or with a point to wait for.
-    pub(super) fn is_answered(&self) -> bool {
-        self.answer.is_some()
     }
 }
 
@@ -275,22 +269,6 @@ impl Rig {
         self.send(task);
     }
 
-    pub(super) fn fill(&mut self, stream: &Stream, number: u64, target: Binding) {
-        let pattern = Pattern {
-            value: number,
-            width: 1,
-        };
-        self.submit(stream, Op::Fill(pattern), &[target]);
-    }
-
-    pub(super) fn copy_in(&mut self, stream: &Stream, bytes: Vec<u8>, target: Binding) {
-        self.submit(
-            stream,
-            Op::CopyIn(HostSource::Owned(OwnedBytes::new(bytes))),
-            &[target],
-        );
-    }
-
     pub(super) fn copy_out(&mut self, stream: &Stream, sources: &[Binding]) -> Answer {
         self.copy_out_under(stream, sources, None)
     }
@@ -344,10 +322,6 @@ impl Rig {
         self.send(Task::new(None, Op::Device(Box::new(request))));
     }
 
-    pub(super) fn flush(&mut self, stream: &Stream) {
-        self.send(Task::new(Some(stream.id()), Op::Flush));
-    }
-
     pub(super) fn point(&mut self, stream: &Stream) -> Slice {
         let point = self.slice_with(stream, 1, None);
         self.submit(stream, Op::Mark, &[point.write()]);
@@ -364,22 +338,14 @@ impl Rig {
             kernel: self.kernel_id(),
             count: LaunchCount::Static([1; 3]),
         };
-        let tasks = launches
-            .iter()
-            .map(|(number, bindings)| (op, *number, bindings.clone()));
-        self.record_tasks(&tasks.collect::<Vec<_>>())
-    }
-
-    /// Creates a recording of tasks, each with a number, used if it is a launch, and bindings.
-    pub(super) fn record_tasks(&mut self, tasks: &[(RecordedOp, u64, Vec<Binding>)]) -> Recording {
         let mut parameters = Parameters::default();
-        let tasks = tasks.iter();
-        let mut tasks: Vec<RecordedTask> = tasks
-            .map(|(op, number, bindings)| RecordedTask {
-                op: *op,
+        let launches = launches.iter();
+        let mut tasks: Vec<RecordedTask> = launches
+            .map(|(number, bindings)| RecordedTask {
+                op,
                 bindings: bindings
                     .iter()
-                    .map(|binding| parameters.add(op, binding, (1, false)))
+                    .map(|binding| parameters.add(&op, binding, (1, false)))
                     .collect(),
                 scalars: [*number].into(),
                 slots: Box::default(),
@@ -394,7 +360,7 @@ impl Rig {
         self.register(Registration::Recording {
             id,
             order: order_of(&tasks),
-            tasks: tasks.clone(),
+            tasks,
             stale: Box::default(),
         });
         Recording {
@@ -404,7 +370,6 @@ impl Rig {
                 .iter()
                 .map(|parameter| parameter.binding)
                 .collect(),
-            tasks,
         }
     }
 

@@ -1,11 +1,11 @@
-//! The bytes of the scripted backend: pages, their slices, and the effects of tasks.
+//! The bytes of the scripted backend: pages and their slices.
 //!
 //! Checked: slices lie in live pages and do not overlap (I4), bindings lie in their live slices, nothing is freed
 //! twice.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-use millstream_protocol::{Access, BoundSlice, PageError, PageId, SliceId};
+use millstream_protocol::{BoundSlice, PageError, PageId, SliceId};
 
 /// A slice that is live for the backend.
 struct Live {
@@ -14,20 +14,9 @@ struct Live {
     len: u64,
 }
 
-/// The effect of a task on bytes.
-pub(super) enum Effect {
-    /// Nothing.
-    None,
-    /// As [`compute`].
-    Compute(u64),
-    /// The bytes of the first binding are copied to the second.
-    Copy,
-    /// These bytes are copied to the first binding.
-    Store(Vec<u8>),
-}
-
 pub(super) struct Memory {
-    pages: BTreeMap<PageId, Vec<u8>>,
+    /// The pages and their lengths.
+    pages: HashMap<PageId, u64>,
     pages_made: u32,
     /// The requests of pages so far, refused ones included.
     pub(super) page_requests: u64,
@@ -42,7 +31,7 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(memory_bytes: u64) -> Self {
         Self {
-            pages: BTreeMap::new(),
+            pages: HashMap::new(),
             pages_made: 0,
             page_requests: 0,
             memory_bytes,
@@ -59,8 +48,7 @@ impl Memory {
 
     pub(super) fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         self.page_requests += 1;
-        let used: u64 = self.pages.values().map(|page| page.len() as u64).sum();
-        let free = self.memory_bytes - used;
+        let free = self.memory_bytes - self.pages.values().sum::<u64>();
         if self.lost {
             return Err(PageError::Lost);
         }
@@ -69,7 +57,7 @@ impl Memory {
         }
         let page = PageId(self.pages_made);
         self.pages_made += 1;
-        self.pages.insert(page, vec![0xCD; bytes as usize]);
+        self.pages.insert(page, bytes);
         Ok(page)
     }
 
@@ -83,11 +71,8 @@ impl Memory {
     }
 
     pub(super) fn reserve(&mut self, slice: SliceId, page: PageId, start: u64, len: u64) {
-        let bytes = self
-            .pages
-            .get_mut(&page)
-            .expect("a slice lies in a live page");
-        bytes[start as usize..(start + len) as usize].fill(0);
+        let page_len = self.pages[&page];
+        assert!(start + len <= page_len, "{slice} ends beyond {page}");
         let overlaps = |other: &Live| {
             other.page == page && other.start < start + len && start < other.start + other.len
         };
@@ -127,65 +112,5 @@ impl Memory {
             bound.slice
         );
         live.page
-    }
-
-    /// Returns the bytes of a binding.
-    pub(super) fn bytes(&self, bound: &BoundSlice) -> &[u8] {
-        match bound.page {
-            Some(page) => {
-                &self.pages[&page][bound.offset as usize..(bound.offset + bound.len) as usize]
-            }
-            None => &[],
-        }
-    }
-
-    fn store(&mut self, bound: &BoundSlice, bytes: &[u8]) {
-        if let Some(page) = bound.page.and_then(|page| self.pages.get_mut(&page)) {
-            page[bound.offset as usize..(bound.offset + bound.len) as usize].copy_from_slice(bytes);
-        }
-    }
-
-    pub(super) fn apply(&mut self, bindings: &[BoundSlice], effect: Effect) {
-        match effect {
-            Effect::None => {}
-            Effect::Store(bytes) => self.store(&bindings[0], &bytes),
-            Effect::Copy => {
-                let bytes = self.bytes(&bindings[0]).to_vec();
-                self.store(&bindings[1], &bytes);
-            }
-            Effect::Compute(number) => {
-                let mut views: Vec<_> = bindings
-                    .iter()
-                    .map(|bound| (bound.access, self.bytes(bound).to_vec()))
-                    .collect();
-                compute(number, &mut views);
-                for (bound, (access, bytes)) in bindings.iter().zip(&views) {
-                    if access.writes() {
-                        self.store(bound, bytes);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Computes launch `number`: every byte that it writes depends on its number and on all bytes that it reads.
-pub(super) fn compute(number: u64, views: &mut [(Access, Vec<u8>)]) {
-    let mut hash = number ^ 0xcbf2_9ce4_8422_2325;
-    for byte in views
-        .iter()
-        .filter(|(access, _)| access.reads())
-        .flat_map(|(_, bytes)| bytes)
-    {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    for (access, bytes) in views.iter_mut().filter(|(access, _)| access.writes()) {
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            let fresh = (hash >> (index % 7 * 8)) as u8;
-            *byte = match access {
-                Access::ReadWrite => byte.wrapping_mul(3) ^ fresh,
-                _ => fresh,
-            };
-        }
     }
 }

@@ -82,7 +82,7 @@ fn panic_in_the_drop_of_refused_code_is_contained_i7() {
             Ok(())
         }),
     };
-    let mut device = device(|ledger| ledger.refuse_resources = true);
+    let mut device = device(|_| ());
     let mut task = Task::new(None, Op::Custom(Box::new(custom)));
     let objects = Objects::default();
     let failure = device.call(&mut task, &objects.names, &table(), &[], at(1));

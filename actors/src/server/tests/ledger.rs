@@ -1,21 +1,17 @@
 //! The calls of the backend, and their checks.
 //!
-//! A task takes effect on bytes when it is issued, so any two that conflict must be ordered by then, or a check fails.
 //! The ledger checks with vector clocks of its own: conflicting accesses to overlapping bytes are ordered by queue
 //! order, waits or completion (I2, I4); no wait is implied (I3); waits name recorded points; cursors go up by one;
-//! pages and slices are live. It does not check that the order is the mailbox's; the oracle does.
+//! pages and slices are live.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::{
-    Access, BoundSlice, Cursor, MAX_QUEUES, PageId, Point, QueueId, SliceId, Span,
-};
+use millstream_protocol::{Access, BoundSlice, Cursor, MAX_QUEUES, PageId, Point, QueueId, Span};
 use millstream_sync::timeline::Timeline;
 
-use super::bytes::{Effect, Memory};
-use super::coverage::Coverage;
+use super::bytes::Memory;
 
 /// For every queue, the greatest cursor that is known to come before.
 pub(super) type Clock = [Cursor; MAX_QUEUES];
@@ -60,22 +56,6 @@ enum By {
     Host(u64),
 }
 
-/// The point of a numbered task, and what came before it when it was issued.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Issue {
-    pub(super) point: Point,
-    clock: Clock,
-    published: Clock,
-}
-
-impl Issue {
-    /// Returns `true` if everything up to `point` comes before this task.
-    pub(super) fn comes_after(&self, point: Point) -> bool {
-        let queue = point.queue.index();
-        self.clock[queue].max(self.published[queue]) >= point.cursor
-    }
-}
-
 pub(super) struct Ledger {
     lanes: Vec<Lane>,
     open: Vec<Touch>,
@@ -84,21 +64,14 @@ pub(super) struct Ledger {
     /// The most tasks in flight on a queue that the driver takes without blocking (I12).
     pub(super) driver_depth: usize,
     pub(super) calls: Vec<Call>,
-    pub(super) issues: HashMap<u64, Issue>,
     /// The numbers of launches and fills to refuse.
     pub(super) refused: HashSet<u64>,
     /// The call of a copy to refuse, counted down.
     pub(super) refuse_copy: Option<u32>,
-    /// The number of copies in 16 to refuse, chosen by a hash.
-    pub(super) copies_refused_of_16: u64,
     /// Whether host functions and custom tasks are refused their resources.
     pub(super) refuse_resources: bool,
-    /// Completes tasks in the middle of calls, as a device does: the state of the dice, and the chance in 256.
-    pub(super) dice: (u64, u8),
     /// The spans of completed tasks, until the server takes them.
     pub(super) spans: Vec<Span>,
-    /// The cases that were met.
-    pub(super) coverage: Coverage,
     /// Whether calls are printed, to debug a failure.
     pub(super) trace: bool,
 }
@@ -121,45 +94,19 @@ impl Ledger {
             hosts: 0,
             driver_depth: usize::MAX,
             calls: Vec::new(),
-            issues: HashMap::new(),
             refused: HashSet::new(),
             refuse_copy: None,
-            copies_refused_of_16: 0,
             refuse_resources: false,
-            dice: (1, 0),
             spans: Vec::new(),
-            coverage: Coverage::default(),
             trace: std::env::var_os("MILLSTREAM_TRACE").is_some(),
         }
     }
 
-    /// Returns `true` if the copy with these bindings is refused.
-    pub(super) fn refuses_copy(&mut self, bindings: &[BoundSlice]) -> bool {
-        if let Some(left) = self.refuse_copy {
-            self.refuse_copy = left.checked_sub(1);
-            return left == 0;
-        }
-        let parts = bindings
-            .iter()
-            .map(|bound| (bound.slice, bound.slice_offset, bound.len));
-        self.refuses_copy_of(parts)
-    }
-
-    /// Returns `true` if a copy of these parts is refused. A copy has no number, so its parts decide; the oracle knows
-    /// them, too.
-    pub(super) fn refuses_copy_of(
-        &self,
-        parts: impl IntoIterator<Item = (SliceId, u64, u64)>,
-    ) -> bool {
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for (slice, start, len) in parts {
-            for word in [u64::from(slice.index()), start, len] {
-                hash = (hash ^ word)
-                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                    .rotate_left(29);
-            }
-        }
-        hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60 < self.copies_refused_of_16
+    /// Returns `true` if this call of a copy is refused.
+    pub(super) fn refuses_copy(&mut self) -> bool {
+        let left = self.refuse_copy;
+        self.refuse_copy = left.and_then(|left| left.checked_sub(1));
+        left == Some(0)
     }
 
     pub(super) fn queues(&self) -> usize {
@@ -209,31 +156,6 @@ impl Ledger {
         true
     }
 
-    /// Completes tasks at random in the middle of a call.
-    pub(super) fn tick(&mut self) {
-        while self.roll() {
-            let queue = self.dice.0 as usize / 256 % self.lanes.len();
-            self.step(queue);
-        }
-    }
-
-    fn roll(&mut self) -> bool {
-        // xorshift64: the same seed, the same run.
-        let dice = &mut self.dice.0;
-        *dice ^= *dice << 13;
-        *dice ^= *dice >> 7;
-        *dice ^= *dice << 17;
-        (*dice as u8) < self.dice.1
-    }
-
-    fn published_clock(&self) -> Clock {
-        let mut clock = [0; MAX_QUEUES];
-        for (mine, lane) in clock.iter_mut().zip(&self.lanes) {
-            *mine = lane.published;
-        }
-        clock
-    }
-
     pub(super) fn wait(&mut self, queue: QueueId, point: Point) {
         if self.trace {
             eprintln!("{queue} waits {point}");
@@ -266,8 +188,8 @@ impl Ledger {
         lane.waits.push((lane.issued + 1, point));
     }
 
-    /// Takes a task: checks its order, records its uses of bytes, and applies its effect.
-    pub(super) fn task(&mut self, point: Point, bindings: &[BoundSlice], effect: Effect) {
+    /// Takes a task: checks its order, and records its uses of bytes.
+    pub(super) fn task(&mut self, point: Point, bindings: &[BoundSlice]) {
         let lane = &mut self.lanes[point.queue.index()];
         assert_eq!(
             point.cursor,
@@ -311,7 +233,6 @@ impl Ledger {
             })
         });
         self.open.extend(touches);
-        self.memory.apply(bindings, effect);
     }
 
     /// Records a numbered task.
@@ -320,16 +241,6 @@ impl Ledger {
             eprintln!("run {number} at {point}");
         }
         self.calls.push(Call::Run(point.queue.0, number));
-        let clock = self.lanes[point.queue.index()].now;
-        let published = self.published_clock();
-        self.issues.insert(
-            number,
-            Issue {
-                point,
-                clock,
-                published,
-            },
-        );
     }
 
     pub(super) fn note_other(&mut self, point: Point, what: &'static str) {
@@ -376,9 +287,8 @@ impl Ledger {
         self.hosts
     }
 
-    pub(super) fn host_ends(&mut self, host: u64, bindings: &[BoundSlice], effect: Effect) {
+    pub(super) fn host_ends(&mut self, host: u64) {
         self.open.retain(|touch| touch.by != By::Host(host));
-        self.memory.apply(bindings, effect);
     }
 
     /// Frees a page: nothing uses it any more.

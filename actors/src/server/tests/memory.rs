@@ -24,7 +24,7 @@ fn out_of_memory(rig: &Rig, answer: &mut Answer) -> bool {
 fn dropped_slice_is_freed_after_the_held_tasks_that_name_it_i4() {
     let mut rig = rig(1);
     let [(a, x), (_b, y)] = rig.owners(1024);
-    rig.host(&a, 1, &[y.read()], Ok(()));
+    rig.host(&a, &[y.read()]);
     rig.launch(&a, 2, &[x.update()]);
     rig.rest();
     drop(x);
@@ -158,7 +158,7 @@ fn oldest_reservation_is_served_first_on_any_queue() {
     let x = rig.slice(&a, 4096);
     rig.launch(&a, 1, &[x.update()]);
     drop(x);
-    rig.host(&b, 2, &[], Ok(()));
+    rig.host(&b, &[]);
     let first = rig.slice(&b, 3072);
     let second = rig.slice(&a, 2048);
     rig.rest();

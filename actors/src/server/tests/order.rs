@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 use millstream_protocol::{CancelToken, DeviceOptions, Strategy, Terms};
 
 use super::ledger::{Call, Ledger};
-use super::program::RECORDED;
 use super::rig::Rig;
+
+/// The numbers of recorded tasks begin here.
+const RECORDED: u64 = 1 << 32;
 
 /// Parks a stream until its host function is run.
 fn park(rig: &mut Rig, stream: &super::build::Stream) {
-    rig.host(stream, 0, &[], Ok(()));
+    rig.host(stream, &[]);
 }
 
 fn options() -> DeviceOptions {

@@ -29,7 +29,7 @@ fn reason(rig: &Rig, answer: &mut Answer) -> Option<Reason> {
 /// Makes a slice that is dropped, and that a guard keeps.
 fn dropped_under_a_guard(rig: &mut Rig, stream: &Stream, bytes: u64) {
     let slice = rig.slice(stream, bytes);
-    rig.guard(stream, 1, &[slice.update()], Ok(()));
+    rig.guard(stream, &[slice.update()]);
     rig.rest();
     rig.run_host(0);
     rig.rest();
@@ -126,7 +126,7 @@ fn reservation_waits_for_a_deferred_drop_behind_a_guard_i6() {
     let mut rig = rig(2, 4 * KIB);
     let [holder, large] = rig.streams();
     let kept = rig.slice(&holder, 3 * KIB);
-    rig.guard(&holder, 1, &[kept.update()], Ok(()));
+    rig.guard(&holder, &[kept.update()]);
     rig.rest();
     rig.run_host(0);
     rig.submit(&holder, Op::DropAfter(Box::new(kept.hold)), &[]);
@@ -183,7 +183,7 @@ fn guard_that_frees_nothing_keeps_no_reservation_waiting_i5() {
     let mut rig = rig(2, 4 * KIB);
     let [holder, large] = rig.streams();
     let kept = rig.slice(&holder, 3 * KIB);
-    rig.guard(&holder, 1, &[kept.update()], Ok(()));
+    rig.guard(&holder, &[kept.update()]);
     rig.rest();
     rig.run_host(0);
     rig.launch(&holder, 2, &[kept.update()]);
@@ -309,9 +309,9 @@ fn turn_visits_no_host_function_that_waits_i12() {
     rig.rest();
     steps::take();
     let streams: Vec<_> = (0..HOSTS)
-        .map(|number| {
+        .map(|_| {
             let stream = rig.stream();
-            rig.host(&stream, 10 + number, &[x.read()], Ok(()));
+            rig.host(&stream, &[x.read()]);
             stream
         })
         .collect();

@@ -21,7 +21,7 @@ fn runs_of(rig: &Rig, number: u64) -> usize {
 fn host_function_blocks_only_its_own_stream() {
     let mut rig = rig(1);
     let [(a, x), (b, y)] = rig.owners(64);
-    rig.host(&a, 1, &[], Ok(()));
+    rig.host(&a, &[]);
     rig.launch(&a, 2, &[x.update()]);
     for task in 3..=5 {
         rig.launch(&b, task, &[y.update()]);
@@ -36,7 +36,7 @@ fn host_function_blocks_only_its_own_stream() {
 fn sync_behind_a_host_function_is_answered_after_it() {
     let mut rig = rig(2);
     let [(a, x), (b, y)] = rig.owners(64);
-    rig.host(&a, 1, &[x.update()], Ok(()));
+    rig.host(&a, &[x.update()]);
     rig.launch(&b, 2, &[x.read(), y.write()]);
     let mut own = rig.sync(&b);
     let mut device = rig.sync_all(Scope::Device);
@@ -103,7 +103,7 @@ fn dropped_stream_runs_its_tasks_and_is_removed() {
     let mut rig = rig(1);
     let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
-    rig.host(&a, 1, &[], Ok(()));
+    rig.host(&a, &[]);
     rig.launch(&a, 2, &[x.update()]);
     rig.launch(&b, 3, &[x.update()]);
     drop(a);
@@ -139,9 +139,9 @@ fn task_that_awaits_several_streams_is_issued_once_after_the_last_i1_i5() {
             rig.slice(&streams[0], 64),
             rig.slice(&streams[2], 64),
         );
-        rig.host(&streams[0], 0, &[x.update(), shared.read()], Ok(()));
-        rig.host(&streams[1], 0, &[y.update(), shared.read()], Ok(()));
-        rig.host(&streams[2], 0, &[z.update()], Ok(()));
+        rig.host(&streams[0], &[x.update(), shared.read()]);
+        rig.host(&streams[1], &[y.update(), shared.read()]);
+        rig.host(&streams[2], &[z.update()]);
         rig.launch(&streams[2], 1, &[own.write()]);
         let bindings = [
             shared.write(),
@@ -177,7 +177,7 @@ fn completion_seen_by_a_refresh_is_processed() {
     let [a, b] = rig.streams();
     let [x, y] = rig.slices(&a, 64);
     rig.launch(&a, 1, &[x.write()]);
-    rig.host(&b, 2, &[x.read()], Ok(()));
+    rig.host(&b, &[x.read()]);
     rig.rest();
     assert_eq!(rig.hosts(), 0);
     rig.complete();
@@ -195,7 +195,7 @@ fn abandoned_device_answers_every_request_and_releases_every_sender_i10() {
     let mut rig = rig(2);
     let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
-    rig.host(&a, 1, &[x.update()], Ok(()));
+    rig.host(&a, &[x.update()]);
     rig.launch(&b, 2, &[x.update()]);
     let mut answers = [
         rig.copy_out(&b, &[x.read()]),
@@ -223,7 +223,7 @@ fn abandoned_device_drops_user_code_that_was_about_to_run_i5() {
     let mut rig = rig(1);
     let a = rig.stream();
     let x = rig.slice(&a, 64);
-    let mut guard = rig.guard(&a, 1, &[x.update()], Ok(()));
+    let mut guard = rig.guard(&a, &[x.update()]);
     rig.admit();
     assert!(guard.look(&rig).is_none());
     rig.abandon();

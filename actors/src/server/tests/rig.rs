@@ -22,6 +22,9 @@ use millstream_state::points::Points;
 /// The most turns without a message from outside; a loop with more never sleeps.
 const TURNS_MAX: usize = 10_000;
 
+/// The most messages that a turn takes.
+const BURST: usize = 64;
+
 /// A host function that was started and was not run.
 struct Host {
     work: HostWork,
@@ -39,7 +42,6 @@ pub(super) struct Rig {
     pub(super) kernel: Option<SlotRef>,
     sender: Sender<Task>,
     receiver: Receiver<Task>,
-    pub(super) burst: usize,
     hosts: Vec<Host>,
     pub(super) guards: Guards,
     ends: Ends,
@@ -81,7 +83,6 @@ impl Rig {
             kernel: None,
             sender,
             receiver,
-            burst: 64,
             hosts: Vec::new(),
             guards: Guards::default(),
             ends: Ends::default(),
@@ -137,7 +138,7 @@ impl Rig {
     fn work(&mut self) -> bool {
         let mut taken = 0;
         let server = &mut self.server;
-        while taken < self.burst
+        while taken < BURST
             && self
                 .receiver
                 .try_recv_with(|task| server.admit(task))
@@ -242,14 +243,7 @@ impl Rig {
         let count = guards.len();
         let guard = guards.swap_remove(nth % count);
         drop(guards);
-        let mut ledger = self.ledger.get();
-        let old = ledger.issues.len() >= guard.since + 5;
-        ledger.coverage.note("guard");
-        ledger
-            .coverage
-            .note_if("guard that outlived five tasks", old);
-        drop(ledger);
-        guard.end();
+        drop(guard);
         self.awake = true;
         true
     }
@@ -302,11 +296,6 @@ impl Rig {
     /// Returns the number of tasks of a queue in flight.
     pub(super) fn in_flight(&self, queue: usize) -> u64 {
         self.ledger.get().in_flight(queue)
-    }
-
-    /// Returns the number of values to drop whose points have not passed.
-    pub(super) fn collects(&self) -> usize {
-        self.collects.len()
     }
 
     /// Returns the queue that a stream is assigned to.

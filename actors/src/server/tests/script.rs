@@ -2,7 +2,6 @@
 //! completes tasks when the test says so.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_protocol::{
@@ -12,7 +11,6 @@ use millstream_protocol::{
 };
 use millstream_sync::timeline::Timeline;
 
-use super::bytes::Effect;
 use super::ledger::Ledger;
 
 /// The ledger, shared with the test.
@@ -30,27 +28,15 @@ impl Shared {
     }
 }
 
-/// The resources of user code. A host function gets the bytes of its bindings for as long as it keeps this value; a
-/// custom task gets a place to record its effect.
+/// The resources of user code: the bytes of its bindings, for as long as it keeps this value.
 pub(super) struct HeldBytes {
     ledger: Shared,
     host: u64,
-    bindings: Vec<BoundSlice>,
-    /// The number of the launch whose effect a custom task has.
-    pub(super) number: Cell<u64>,
 }
 
-impl HeldBytes {
-    /// Returns the number of numbered tasks that were issued.
-    pub(super) fn tasks_so_far(&self) -> usize {
-        self.ledger.get().issues.len()
-    }
-
-    /// Ends the host function, which had this effect.
-    pub(super) fn end(self, effect: Effect) {
-        self.ledger
-            .get()
-            .host_ends(self.host, &self.bindings, effect);
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.ledger.get().host_ends(self.host);
     }
 }
 
@@ -89,11 +75,10 @@ impl Script {
         }
     }
 
-    fn take(&mut self, point: Point, bindings: &[BoundSlice], effect: Effect, what: &'static str) {
+    fn take(&mut self, point: Point, bindings: &[BoundSlice], what: &'static str) {
         let mut ledger = self.ledger.get();
         ledger.note_other(point, what);
-        ledger.task(point, bindings, effect);
-        ledger.tick();
+        ledger.task(point, bindings);
     }
 
     /// Takes a copy, or refuses it.
@@ -101,19 +86,13 @@ impl Script {
         &mut self,
         place: &TaskPoint<'_>,
         bindings: &[BoundSlice],
-        effect: Effect,
-        (what, refused): (&'static str, &'static str),
+        what: &'static str,
     ) -> Result<(), Refused> {
-        if self.ledger.get().refuses_copy(bindings) {
-            return self.refuse(refused);
+        if self.ledger.get().refuses_copy() {
+            return Err(refusal());
         }
-        self.take(at(place), bindings, effect, what);
+        self.take(at(place), bindings, what);
         Ok(())
-    }
-
-    fn refuse(&self, what: &'static str) -> Result<(), Refused> {
-        self.ledger.get().coverage.note(what);
-        Err(Refused::Task("scripted".into()))
     }
 
     fn numbered(
@@ -121,19 +100,19 @@ impl Script {
         point: Point,
         bindings: &[BoundSlice],
         number: u64,
-        (what, refused): (&'static str, &'static str),
     ) -> Result<(), Refused> {
         let mut ledger = self.ledger.get();
         if ledger.refused.contains(&number) {
-            drop(ledger);
-            return self.refuse(refused);
+            return Err(refusal());
         }
-        ledger.coverage.note(what);
-        ledger.task(point, bindings, Effect::Compute(number));
+        ledger.task(point, bindings);
         ledger.note(number, point);
-        ledger.tick();
         Ok(())
     }
+}
+
+fn refusal() -> Refused {
+    Refused::Task("scripted".into())
 }
 
 fn at(place: &TaskPoint<'_>) -> Point {
@@ -170,13 +149,11 @@ impl Backend for Script {
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
         let mut bindings = launch.bindings.to_vec();
-        let mut what = ("launch", "refused launch");
         if let BoundCount::Dynamic(count) = launch.count {
             bindings.push(count);
-            what.0 = "dynamic launch";
         }
         let number = launch.scalars.first().copied().unwrap_or(0);
-        self.numbered(Point::new(queue, cursor), &bindings, number, what)
+        self.numbered(Point::new(queue, cursor), &bindings, number)
     }
 
     fn copy_in(
@@ -184,11 +161,9 @@ impl Backend for Script {
         place: TaskPoint<'_>,
         target: &BoundSlice,
         _layout: Option<&Strided>,
-        source: HostData,
+        _source: HostData,
     ) -> Result<(), Refused> {
-        let bytes = source.bytes()[..target.len as usize].to_vec();
-        let what = ("copy in", "refused copy in");
-        self.copy_as(&place, &[*target], Effect::Store(bytes), what)
+        self.copy_as(&place, &[*target], "copy in")
     }
 
     fn copy_out(
@@ -198,13 +173,11 @@ impl Backend for Script {
         _layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        let what = ("copy out", "refused copy out");
-        self.copy_as(&place, &[*source], Effect::None, what)?;
-        let bytes = self.ledger.get().memory.bytes(source).to_vec();
+        self.copy_as(&place, &[*source], "copy out")?;
         let (target, len) = landing.target();
-        assert_eq!(len, bytes.len());
+        assert_eq!(len as u64, source.len);
         // SAFETY: the landing has room for `len` bytes, and no thread reads them before the call returns.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
+        unsafe { std::ptr::write_bytes(target, 0, len) };
         Ok(())
     }
 
@@ -214,8 +187,7 @@ impl Backend for Script {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        let what = ("copy", "refused copy");
-        self.copy_as(&place, &[*source, *target], Effect::Copy, what)
+        self.copy_as(&place, &[*source, *target], "copy")
     }
 
     fn fill(
@@ -224,47 +196,31 @@ impl Backend for Script {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        let what = ("fill", "refused fill");
-        self.numbered(at(&place), &[*target], pattern.value, what)
+        self.numbered(at(&place), &[*target], pattern.value)
     }
 
     fn custom(
         &mut self,
-        place: TaskPoint<'_>,
-        bindings: &[BoundSlice],
-        work: CustomWork,
+        _place: TaskPoint<'_>,
+        _bindings: &[BoundSlice],
+        _work: CustomWork,
     ) -> Result<(), Refused> {
-        if self.ledger.get().refuse_resources {
-            return Err(Refused::Task("scripted".into()));
-        }
-        let held = HeldBytes {
-            ledger: self.ledger.clone(),
-            host: 0,
-            bindings: bindings.to_vec(),
-            number: Cell::new(0),
-        };
-        if work(&held).is_err() {
-            return self.refuse("refused custom task");
-        }
-        let what = ("custom task", "refused custom task");
-        self.numbered(at(&place), bindings, held.number.get(), what)
+        Err(refusal())
     }
 
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<HeldBytes>, Refused> {
-        if self.ledger.get().refuse_resources {
-            return Err(Refused::Task("scripted".into()));
+        let mut ledger = self.ledger.get();
+        if ledger.refuse_resources {
+            return Err(refusal());
         }
-        let host = self.ledger.get().host_begins(bindings);
         Ok(Box::new(HeldBytes {
             ledger: self.ledger.clone(),
-            host,
-            bindings: bindings.to_vec(),
-            number: Cell::new(0),
+            host: ledger.host_begins(bindings),
         }))
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
-        self.take(Point::new(queue, cursor), &[], Effect::None, "mark");
+        self.take(Point::new(queue, cursor), &[], "mark");
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
@@ -273,14 +229,11 @@ impl Backend for Script {
             return Err(Refused::Lost("unplugged".into()));
         }
         ledger.wait(queue, point);
-        ledger.tick();
         Ok(())
     }
 
     fn flush(&mut self, queue: QueueId, cursor: Cursor) {
-        let mut ledger = self.ledger.get();
-        ledger.flush(queue, cursor);
-        ledger.tick();
+        self.ledger.get().flush(queue, cursor);
     }
 
     fn take_spans(&mut self) -> Vec<Span> {

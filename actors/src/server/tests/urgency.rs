@@ -151,7 +151,7 @@ fn urgent_task_behind_a_chain() {
         .map(|_| rig.stream_of(Priority::Low, 1))
         .collect();
     let slices: Vec<_> = streams.iter().map(|stream| rig.slice(stream, 64)).collect();
-    rig.host(&streams[0], 0, &[slices[0].update()], Ok(()));
+    rig.host(&streams[0], &[slices[0].update()]);
     for (number, stream) in streams.iter().enumerate().skip(1) {
         let [from, to] = [&slices[number - 1], &slices[number]];
         rig.launch(stream, number as u64, &[from.read(), to.update()]);

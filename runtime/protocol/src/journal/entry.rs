@@ -2,7 +2,7 @@
 //!
 //! The derived serde impls define the format of a log: the order of variants and of fields is the order of their
 //! bytes. A variant may be added at the end of its enum. Any other change needs another `VERSION` (see `log`), and
-//! fails `tests/log_format.rs`.
+//! fails `bytes_of_a_log_are_stable`.
 
 use std::borrow::Cow;
 use std::sync::Arc;

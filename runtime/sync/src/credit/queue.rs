@@ -14,7 +14,7 @@ pub(super) struct Ticket {
 
 pub(super) struct Request {
     pub(super) amount: u64,
-    /// `None` once the end has woken it.
+    /// `None` if it only looks, and once the end has woken it.
     pub(super) waiter: Option<Waiter>,
 }
 

@@ -39,17 +39,22 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
 
     /// Ready once the caller has the credit, or an error; otherwise registers `waker`. Never blocks.
     pub fn poll(&mut self, waker: &Waker) -> Poll<Result<(), AcquireError>> {
-        if let Err(error) = self.credit.check(self.amount) {
-            return Poll::Ready(Err(error));
-        }
-        self.poll_with(|| Waiter::Task(waker.clone()))
+        self.poll_with(|| Some(Waiter::Task(waker.clone())))
+    }
+
+    /// As [`poll`](Self::poll), but the waker of an earlier poll stays. Never blocks.
+    pub fn look(&mut self) -> Poll<Result<(), AcquireError>> {
+        self.poll_with(|| None)
     }
 
     /// Enters the queue, or reads the state of its request there.
     pub(super) fn poll_with(
         &mut self,
-        waiter: impl FnOnce() -> Waiter,
+        waiter: impl FnOnce() -> Option<Waiter>,
     ) -> Poll<Result<(), AcquireError>> {
+        if let Err(error) = self.credit.check(self.amount) {
+            return Poll::Ready(Err(error));
+        }
         let waiter = waiter();
         let Some(ticket) = self.ticket else {
             return match self.credit.enter((self.amount, self.is_ahead), waiter) {
@@ -71,7 +76,7 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
             self.leave();
             return Poll::Ready(Err(AcquireError::Ended));
         }
-        let old = request.waiter.replace(waiter);
+        let old = waiter.and_then(|waiter| request.waiter.replace(waiter));
         drop(queue);
         drop(old);
         Poll::Pending

@@ -118,11 +118,9 @@ pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
 
 /// I5: on a driven device a caller that waits for room receives `Closed` when the driver is dropped.
 pub(crate) fn caller_that_waits_for_room_receives_closed_when_the_driver_is_dropped(on: On) {
-    let mut rig = on.open_with(DeviceOptions::default().max_held(2));
-    let client = rig.client();
-    let (owner, behind) = (client.new_stream(), client.new_stream());
-    let contested = owner.put(&[0_u32]);
-    let guard = on.guard(&owner, (update(&contested),)).unwrap();
+    let (mut rig, client, behind) = on.start_with(DeviceOptions::default().max_held(2));
+    let owner = client.new_stream();
+    let (contested, guard) = on.put_held(&owner, &[0_u32]);
     while behind.nowait().fill(&contested, 1).is_ok() {}
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| behind.fill(&contested, 2));
@@ -191,8 +189,7 @@ pub(crate) fn refused_reservation_is_not_charged_to_the_hard_limit(on: On) {
     let client = builder.hard_limit(64 << 10).max_tasks(2).build();
     let stream = client.new_stream();
     let other = rig.client().new_stream();
-    let values = other.put(&[0_u32]);
-    let guard = on.guard(&other, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&other, &[0_u32]);
     // These two wait for the guard, and use the whole `max_tasks`.
     stream.fill(&values, 1).unwrap();
     stream.fill(&values, 2).unwrap();
@@ -213,8 +210,7 @@ pub(crate) fn create_without_room_for_both_of_its_tasks_submits_neither_i12(on: 
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
-    let values = other.put(&[0_u32]);
-    let guard = on.guard(&other, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&other, &[0_u32]);
     stream.nowait().fill(&values, 1).unwrap();
     let (held, limit) = (1, 2);
     let nowait = stream.nowait();
@@ -250,8 +246,7 @@ pub(crate) fn refused_call_returns_its_value(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
-    let values = other.put(&[0_u32]);
-    let guard = on.guard(&other, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&other, &[0_u32]);
     stream.nowait().fill(&values, 1).unwrap();
     stream.nowait().fill(&values, 2).unwrap();
     let mut data = vec![7_u32; 1_000];

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use millstream::{DeviceOptions, Error, Handle, Stream, error::Full, update};
+use millstream::{DeviceOptions, Error, Handle, Stream, error::Full};
 
 use crate::support::*;
 
@@ -121,9 +121,7 @@ pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
     let (rig, client, stream) = on.start_with(options.callback_upload_headroom(1_000));
     let host = client.new_stream();
     let (uploads, other) = (client.new_stream(), rig.client().new_stream());
-    let values = other.put(&[0_u8; 1_000]);
-    // While the guard lives, tasks on `values` are held.
-    let guard = on.guard(&other, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&other, &[0_u8; 1_000]);
     let (sender, received) = mpsc::channel();
     let (mine, inner) = (values.clone(), stream.clone());
     let submits = move || {

@@ -12,10 +12,8 @@ fn assert_failed(stream: &Stream, values: &millstream::Handle<u32>) {
 
 /// I7: a failure follows its data through other streams and reaches nothing else.
 pub(crate) fn kernel_panic_poisons_exactly_its_outputs_and_readers_receive_the_message(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, stream) = on.start();
     let (boom, transfer, add_one) = (boom(on, &client), transfer(&client), add_one(&client));
-    let stream = client.new_stream();
     let whole = stream.put(&[1_u32, 2, 3, 4]);
     let half = whole.slice(..2).unwrap();
     let rest = whole.slice(2..).unwrap();
@@ -37,10 +35,8 @@ pub(crate) fn kernel_panic_poisons_exactly_its_outputs_and_readers_receive_the_m
 
 /// I7: a `Write` heals, a `ReadWrite` does not.
 pub(crate) fn an_overwrite_heals_poisoned_data_and_an_update_does_not(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, stream) = on.start();
     let (boom, add_one, set) = (boom(on, &client), add_one(&client), set(&client));
-    let stream = client.new_stream();
     let values = stream.put(&[1_u32; 8]);
     boom.launch(&stream, &values).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
@@ -57,10 +53,9 @@ pub(crate) fn an_overwrite_heals_poisoned_data_and_an_update_does_not(on: On) {
 
 /// I7: poison marks are set, read and cleared in execution order.
 pub(crate) fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_data(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, second) = on.start();
     let (boom, set) = (boom(on, &client), set(&client));
-    let (first, second) = (client.new_stream(), client.new_stream());
+    let first = client.new_stream();
     for round in 0..50 {
         let values = first.put(&[1_u32; 4]);
         boom.launch(&first, &values).unwrap();
@@ -71,11 +66,9 @@ pub(crate) fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_
 
 /// I6: after many panics no task is lost and no caller hangs.
 pub(crate) fn device_works_after_a_thousand_kernel_panics(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, stream) = on.start();
     let quiet = Boom::new(on, &client, || std::panic::resume_unwind(Box::new("quiet")));
     let add_one = add_one(&client);
-    let stream = client.new_stream();
     for _ in 0..1_000 {
         let values = stream.put(&[1_u32]);
         quiet.launch(&stream, &values).unwrap();
@@ -181,10 +174,8 @@ pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_
 /// drops it does not recurse over them.
 pub(crate) fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(on: On) {
     const TASKS: u64 = 5_000;
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, stream) = on.start();
     let (boom, add_one) = (boom(on, &client), add_one(&client));
-    let stream = client.new_stream();
     let values = stream.put(&[1_u32; 4]);
     boom.launch(&stream, &values).unwrap();
     for _ in 0..TASKS {
@@ -201,10 +192,8 @@ pub(crate) fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(on: On) 
 /// I7: poisoned ranges of one slice stay exact, even if there are many.
 pub(crate) fn bytes_between_hundreds_of_poisoned_ranges_stay_clean(on: On) {
     const RANGES: usize = 300;
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, stream) = on.start();
     let boom = boom(on, &client);
-    let stream = client.new_stream();
     let values = stream.put(&vec![7_u32; 2 * RANGES]);
     for index in 0..RANGES {
         let one = values.slice(2 * index..2 * index + 1).unwrap();
@@ -220,10 +209,8 @@ pub(crate) fn bytes_between_hundreds_of_poisoned_ranges_stay_clean(on: On) {
 
 /// I7: no cube ran, so the outputs are not defined.
 pub(crate) fn launch_of_zero_cubes_does_not_heal_its_outputs(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, stream) = on.start();
     let (boom, set) = (boom(on, &client), set(&client));
-    let stream = client.new_stream();
     let values = stream.put(&[1_u32; 8]);
     boom.launch(&stream, &values).unwrap();
     let none = CubeCount::cover(0, 256);
@@ -241,10 +228,8 @@ pub(crate) fn launch_of_zero_cubes_does_not_heal_its_outputs(on: On) {
 /// I7: a dynamic count is known only when the launch runs. Without the ability to heal then, the data stays failed until
 /// a launch with a known count overwrites it.
 pub(crate) fn launch_with_a_dynamic_count_heals_only_if_a_cube_runs(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, stream) = on.start();
     let (boom, set) = (boom(on, &client), set(&client));
-    let stream = client.new_stream();
     let values = stream.put(&[1_u32; 8]);
     let count = stream.put(&[0_u32, 1, 1]);
     let launch = || {

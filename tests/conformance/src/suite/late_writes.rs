@@ -26,10 +26,9 @@ fn external(stream: &Stream, values: &Handle<u32>) -> mpsc::Receiver<Result<Exte
 /// I1, I2: the bytes may be sent before or after the task's turn, from any thread, and every later task sees them. Other
 /// data and other streams do not wait.
 pub(crate) fn late_bytes_are_seen_by_every_later_task_and_delay_no_other(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, other) = on.start();
     let add_one = add_one(&client);
-    let (stream, other) = (client.new_stream(), client.new_stream());
+    let stream = client.new_stream();
     let values = stream.put(&[1_u32; 600]);
     let free = other.put(&[5_u32; 600]);
     for round in 0..4_u32 {
@@ -83,8 +82,7 @@ pub(crate) fn a_late_write_that_fails_poisons_its_target_with_the_cause(on: On) 
 pub(crate) fn a_late_write_is_withdrawn_before_its_turn_only(on: On) {
     let (rig, client, stream) = on.start();
     let owner = client.new_stream();
-    let values = owner.put(&[1_u32; 4]);
-    let guard = on.guard(&owner, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&owner, &[1_u32; 4]);
     let token = CancelToken::new();
     let bound = stream.with_cancel(&token);
     let late = bound.write_later("receive", &values).unwrap();

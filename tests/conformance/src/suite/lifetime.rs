@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use millstream::{DeviceOptions, Kernel, device::Feature, read, update};
+use millstream::{DeviceOptions, Kernel, device::Feature, read};
 
 use crate::subject::Mode;
 use crate::support::*;
@@ -84,10 +84,9 @@ pub(crate) fn calls_on_a_closed_device_return_closed(on: On) {
 
 /// I5: a close that cannot drain ends within its time limit and answers the callers that wait.
 pub(crate) fn a_close_with_work_that_does_not_end_reports_it_in_time(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, stream) = on.start();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.new_stream());
+    let held = held(&client, &valve);
     let values = stream.put(&[0_u32]);
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
@@ -119,8 +118,7 @@ pub(crate) fn two_devices_in_one_process_are_independent(on: On) {
 /// I6: the GC thread drops a value after the stream's point has passed.
 pub(crate) fn a_value_is_dropped_after_the_streams_point_and_not_before(on: On) {
     let (mut rig, _, stream) = on.start();
-    let values = stream.put(&[0_u32]);
-    let guard = on.guard(&stream, (update(&values),)).unwrap();
+    let (_values, guard) = on.put_held(&stream, &[0_u32]);
     let (value, dropped) = SendsOnDrop::new();
     stream.drop_after(value).unwrap();
     assert!(dropped.try_recv().is_err());

@@ -70,10 +70,8 @@ pub(crate) fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memo
 
 /// I4: memory is not reused while a held task names it.
 pub(crate) fn freed_slice_is_not_reused_while_a_held_task_reads_it_i4(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, owner) = on.start();
     let (add_one, transfer) = (add_one(&client), transfer(&client));
-    let owner = client.new_stream();
     let holder = client.new_stream();
     let taker = client.new_stream();
     let gate_bytes = owner.put(&[0_u32]);
@@ -166,10 +164,9 @@ pub(crate) fn can_mut_is_true_only_for_a_sole_handle(on: On) {
 
 /// I4, I5: the slots of freed slices are recycled when their last use has passed, although no message wakes the device.
 pub(crate) fn slots_of_freed_slices_return_without_further_messages(on: On) {
-    let rig = on.open_with(DeviceOptions::default().max_handles(6));
-    let client = rig.client();
+    let (rig, client, stream) = on.start_with(DeviceOptions::default().max_handles(6));
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.new_stream());
+    let held = held(&client, &valve);
     let mut values: Vec<_> = Vec::new();
     while let Ok(value) = stream.create(&[0_u32; 4]) {
         values.push(value);
@@ -231,8 +228,7 @@ pub(crate) fn full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future(o
     let (rig, client, stream) = on.start_with(DeviceOptions::default().max_handles(8));
     let other = client.new_stream();
     let beside = client.new_stream();
-    let gate = other.put(&[0_u32]);
-    let guard = on.guard(&other, (update(&gate),)).unwrap();
+    let (gate, guard) = on.put_held(&other, &[0_u32]);
     let mut values: Vec<_> = Vec::new();
     while let Ok(value) = stream.empty::<u32>(1) {
         stream.copy(&gate, &value).unwrap();
@@ -339,8 +335,7 @@ pub(crate) fn hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_w
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(1_000).build();
     let (stream, other) = (limited.new_stream(), rig.client().new_stream());
-    let gate = other.put(&[0_u8; 600]);
-    let guard = on.guard(&other, (update(&gate),)).unwrap();
+    let (gate, guard) = on.put_held(&other, &[0_u8; 600]);
     let values = stream.empty::<u8>(600).unwrap();
     stream.copy(&gate, &values).unwrap();
     let live = stream.nowait().empty::<u8>(600).unwrap_err();

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use millstream::metrics::{ClientMetrics, Metrics};
-use millstream::{CancelToken, DeviceOptions, update};
+use millstream::{CancelToken, DeviceOptions};
 
 use crate::support::*;
 
@@ -74,9 +74,7 @@ pub(crate) fn held_tasks_are_counted_for_their_client(on: On) {
     let add_one = add_one(&client);
     let owner = rig.client().new_stream();
     let stream = client.new_stream();
-    let values = owner.put(&[1_u32; 4]);
-    // While the guard lives, the server holds tasks on the values.
-    let guard = on.guard(&owner, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&owner, &[1_u32; 4]);
     for _ in 0..3 {
         launch_update(&stream, &add_one, &values).unwrap();
     }
@@ -118,8 +116,7 @@ pub(crate) fn faults_are_counted_by_reason_and_poisoned_slices_until_healed_i7(o
 pub(crate) fn cancelled_tasks_are_counted_as_cancelled_faults(on: On) {
     let (rig, client, stream) = on.start();
     let (add_one, owner) = (add_one(&client), client.new_stream());
-    let values = owner.put(&[1_u32; 4]);
-    let guard = on.guard(&owner, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&owner, &[1_u32; 4]);
     let token = CancelToken::new();
     launch_update(&stream.with_cancel(&token), &add_one, &values).unwrap();
     token.cancel();

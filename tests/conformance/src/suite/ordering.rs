@@ -11,10 +11,8 @@ use crate::support::*;
 
 /// I2: a write waits for the readers on all streams.
 pub(crate) fn a_write_waits_for_every_reader(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, writer) = on.start();
     let (transfer, set) = (transfer(&client), set(&client));
-    let writer = client.new_stream();
     let shared = writer.put(&[7_u32; 64]);
     for round in 0..50 {
         let copies = [(); 6].map(|()| {
@@ -34,11 +32,10 @@ pub(crate) fn a_write_waits_for_every_reader(on: On) {
 
 /// I2: the same while the reader runs on the device.
 pub(crate) fn a_write_waits_for_a_reader_that_is_still_running(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, second) = on.start();
     let (valve, set) = (rig.valve(), set(&client));
     let reader = held_reader(&client, &valve);
-    let (first, second) = (client.new_stream(), client.new_stream());
+    let first = client.new_stream();
     let shared = first.put(&[7_u32]);
     let out = first.put(&[0_u32]);
     reader.launch_reader(&first, &shared, &out).unwrap();
@@ -51,10 +48,9 @@ pub(crate) fn a_write_waits_for_a_reader_that_is_still_running(on: On) {
 
 /// I1, I2: a reader waits for the latest write, not only for the allocation (other libraries track only the latter).
 pub(crate) fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, b) = on.start();
     let add_one = add_one(&client);
-    let (a, b) = (client.new_stream(), client.new_stream());
+    let a = client.new_stream();
     let shared = a.put(&[0_u32; 16]);
     for round in 1..=200_u32 {
         std::thread::scope(|scope| {
@@ -66,11 +62,9 @@ pub(crate) fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(
 
 /// I2, I3: byte ranges conflict, not whole slices.
 pub(crate) fn writes_to_disjoint_halves_overlap_and_a_reader_of_the_whole_waits_for_both(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, left_stream) = on.start();
     let valve = rig.valve();
     let held = held(&client, &valve);
-    let left_stream = client.new_stream();
     let right_stream = client.new_stream();
     let reader = client.new_stream();
     let whole = reader.put(&[10_u32, 20]);
@@ -102,11 +96,10 @@ pub(crate) fn streams_on_one_queue_issue_no_waits(on: On) {
 
 /// I3: the first wait enters the point in the queue's clock, so later reads need no wait.
 pub(crate) fn consumer_waits_once_for_an_unchanged_buffer_of_another_queue(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, consumer) = on.start();
     let valve = rig.valve();
     let (held, transfer) = (held(&client, &valve), transfer(&client));
-    let (producer, consumer) = (client.new_stream(), client.new_stream());
+    let producer = client.new_stream();
     let shared = producer.put(&[1_u32]);
     let out = consumer.put(&[0_u32]);
     rig.device.drain();
@@ -165,10 +158,10 @@ pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
 pub(crate) fn data_passed_between_streams_without_a_flush_arrives(on: On) {
     const ROUNDS: u32 = 60;
     const LONG: usize = 1 << 12;
-    let rig = on.open_with(DeviceOptions::default().max_tasks(4 * ROUNDS as usize));
-    let client = rig.client();
+    let (_rig, client, there) =
+        on.start_with(DeviceOptions::default().max_tasks(4 * ROUNDS as usize));
     let (add_one, transfer) = (add_one(&client), transfer(&client));
-    let (here, there) = (client.new_stream(), client.new_stream());
+    let here = client.new_stream();
     let ours = here.put(&[0_u32; LONG]);
     let theirs = there.put(&[0_u32; LONG]);
     for _ in 0..ROUNDS {
@@ -184,11 +177,10 @@ pub(crate) fn data_passed_between_streams_without_a_flush_arrives(on: On) {
 
 /// I1: a point is an explicit edge between streams that share no bytes.
 pub(crate) fn a_stream_waits_for_the_point_of_another(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, second) = on.start();
     let valve = rig.valve();
     let held = held(&client, &valve);
-    let (first, second) = (client.new_stream(), client.new_stream());
+    let first = client.new_stream();
     let a = first.put(&[0_u32]);
     let b = second.put(&[0_u32]);
     let arrivals_seen = Arc::new(AtomicU32::new(9));

@@ -41,9 +41,8 @@ pub(crate) fn programs_compute_the_same_with_small_limits(on: On) {
 
 /// Every thread has its own streams and buffers, and all threads add to shared buffers.
 pub(crate) fn threads_that_share_buffers_lose_no_update_and_keep_their_own_data(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (kernels, owner) = (infallible_kernels(&client), client.new_stream());
+    let (rig, client, owner) = on.start();
+    let kernels = infallible_kernels(&client);
     let aligned = on.abilities().view_alignment.div_ceil(size_of::<u32>());
     let shared = [(); 3].map(|()| owner.put(&[0_u32; ELEMENTS]));
     let (shared_ref, kernels) = (&shared, &kernels);

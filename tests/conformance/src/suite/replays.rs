@@ -1,8 +1,11 @@
 //! Random recordings: a replay has the effect of its tasks submitted one by one (I1, I2).
 
+use std::cell::Cell;
+
 use millstream::stream::RecordedWord::{Slot, Value};
 use millstream::{Handle, Recorder, read, update, write};
-use millstream_testkit::Dice;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::parameters::packed;
 use crate::program::infallible_kernels;
@@ -29,25 +32,18 @@ struct Random {
     starts: [usize; 3],
 }
 
-impl Random {
-    fn new(dice: &mut Dice) -> Self {
-        let step = |dice: &mut Dice| {
-            let from = dice.below(4);
-            let to = (from + 1 + dice.below(3)) % 4;
-            let ops = [
-                Op::Set(to),
-                Op::Add(to),
-                Op::Mix(from, to),
-                Op::Copy(from, to),
-            ];
-            (dice.one_of(&ops), dice.number(), dice.one_in(2))
-        };
-        Self {
-            steps: (0..=dice.below(7)).map(|_| step(dice)).collect(),
-            // Some parameters overlap.
-            starts: [(); 3].map(|()| dice.one_of(&[0, LEN, 2 * LEN, 2 * LEN + 3])),
-        }
-    }
+fn random() -> impl Strategy<Value = Random> {
+    let pair = || (0_usize..4, 1_usize..4).prop_map(|(from, by)| (from, (from + by) % 4));
+    let op = prop_oneof![
+        (0_usize..4).prop_map(Op::Set),
+        (0_usize..4).prop_map(Op::Add),
+        pair().prop_map(|(from, to)| Op::Mix(from, to)),
+        pair().prop_map(|(from, to)| Op::Copy(from, to)),
+    ];
+    let steps = prop::collection::vec((op, any::<u32>(), any::<bool>()), 1..8);
+    // Some parameters overlap.
+    let starts = prop::array::uniform3(prop::sample::select(vec![0, LEN, 2 * LEN, 2 * LEN + 3]));
+    (steps, starts).prop_map(|(steps, starts)| Random { steps, starts })
 }
 
 /// The number of elements of the buffer that the bound handles are views of.
@@ -59,8 +55,8 @@ pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
     let (kernels, set) = (infallible_kernels(&client).list(), set(&client));
     let [add, mix] = [&kernels[0], &kernels[1]];
     let word = |value: u32| packed(value, LEN as u32);
-    let (mut replayed, mut refused) = (0, 0);
-    let mut check = |random: &Random| {
+    let (replayed, refused) = (Cell::new(0), Cell::new(0));
+    let check = |random: Random| {
         let mut words = Vec::new();
         let mut formal = Vec::new();
         let record = |recorder: &mut Recorder<'_>| {
@@ -127,19 +123,23 @@ pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
                 Op::Copy(from, to) => stream.copy(&at(from), &at(to)),
             });
         let same = outcome.is_ok() == one_by_one.is_ok();
-        assert!(same, "{outcome:?} {one_by_one:?} {random:?}");
+        prop_assert!(same, "{outcome:?} {one_by_one:?}");
         if outcome.is_err() {
-            refused += 1;
-            return;
+            refused.update(|count| count + 1);
+            return Ok(());
         }
-        replayed += 1;
+        replayed.update(|count| count + 1);
         let [got, expected] = [&replayed_buffer, &direct_buffer].map(|buffer| stream.get(buffer));
-        assert_eq!(got, expected, "{random:?}");
+        prop_assert_eq!(got, expected);
+        Ok(())
     };
-    let mut dice = Dice::new(1, 2);
-    (0..40).for_each(|_| check(&Random::new(&mut dice)));
-    assert!(
-        replayed > 10 && refused > 2,
-        "{replayed} replayed, {refused} refused"
-    );
+    let config = Config {
+        failure_persistence: None,
+        ..Config::with_cases(40)
+    };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::default());
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    runner.run(&random(), check).unwrap();
+    let counts = (replayed.get(), refused.get());
+    assert!(counts.0 > 10 && counts.1 > 2, "{counts:?}");
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::*;
-use millstream::{DeviceOptions, Strategy, error::Full, update};
+use millstream::{DeviceOptions, Strategy, error::Full};
 
 /// I6: no task runs twice.
 pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
@@ -19,10 +19,9 @@ pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
 
 /// I5: a task runs without an explicit flush.
 pub(crate) fn lone_launch_runs_without_a_flush(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, stream) = on.start();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.new_stream());
+    let held = held(&client, &valve);
     let values = stream.put(&[0_u32]);
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
@@ -43,12 +42,9 @@ pub(crate) fn lone_launch_runs_when_the_driver_is_pumped(on: On) {
 
 /// I5, I12: the server holds tasks that cannot run, and other streams go on.
 pub(crate) fn ten_thousand_held_launches_do_not_block_other_streams(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, owner) = on.start();
     let add_one = add_one(&client);
-    let owner = client.new_stream();
-    let contested = owner.put(&[0_u32]);
-    let guard = on.guard(&owner, (update(&contested),)).unwrap();
+    let (contested, guard) = on.put_held(&owner, &[0_u32]);
     // The server holds every task on the guarded slice, and no other task.
     let consumers: Vec<_> = (0..10).map(|_| client.new_stream()).collect();
     for index in 0..10_000 {
@@ -120,14 +116,11 @@ pub(crate) fn full_mailbox_returns_busy_and_loses_nothing(on: On) {
 
 /// I12: the held tasks of a stream are bounded, and the bound affects only callers of that stream.
 pub(crate) fn stream_at_max_held_returns_busy_while_others_go_on(on: On) {
-    let rig = on.open_with(DeviceOptions::default().max_held(8));
-    let client = rig.client();
+    let (_rig, client, owner) = on.start_with(DeviceOptions::default().max_held(8));
     let add_one = add_one(&client);
-    let owner = client.new_stream();
     let behind = client.new_stream();
     let free = client.new_stream();
-    let contested = owner.put(&[0_u32]);
-    let guard = on.guard(&owner, (update(&contested),)).unwrap();
+    let (contested, guard) = on.put_held(&owner, &[0_u32]);
     let mut accepted = 0;
     while launch_update(&behind.nowait(), &add_one, &contested).is_ok() {
         accepted += 1;

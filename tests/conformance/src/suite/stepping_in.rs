@@ -42,11 +42,10 @@ pub(crate) fn callers_that_wait_concurrently_get_their_own_answers(on: On) {
 
 /// I8: a kernel may block, since it is user code; a caller that waits for another answer does not run it.
 pub(crate) fn blocked_kernel_delays_no_caller_that_waits_for_another_answer(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, free) = on.start();
     let valve = rig.valve();
     let held = held(&client, &valve);
-    let (stuck, free) = (client.new_stream(), client.new_stream());
+    let stuck = client.new_stream();
     let values = stuck.put(&[0_u32]);
     make_waits_expected(&free);
     held.launch(&stuck, &values).unwrap();

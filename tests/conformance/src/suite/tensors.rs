@@ -167,8 +167,7 @@ pub(crate) fn tensors_without_room_for_all_submit_nothing_i12(on: On) {
     let builder = rig.device.client_builder().max_tasks(5).hard_limit(1_000);
     let stream = builder.max_upload_bytes(1_000).build().new_stream();
     let other = rig.client().new_stream();
-    let values = other.put(&[0_u8; 600]);
-    let guard = on.guard(&other, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&other, &[0_u8; 600]);
     let nowait = stream.nowait();
     // Both wait for the guard.
     nowait.write(&values, &[1; 600]).unwrap();

@@ -38,8 +38,7 @@ pub(crate) fn futures_get_room_for_tasks_in_request_order(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
-    let values = other.put(&[0_u32]);
-    let guard = on.guard(&other, (update(&values),)).unwrap();
+    let (values, guard) = on.put_held(&other, &[0_u32]);
     (1..3).for_each(|value| stream.nowait().fill(&values, value).unwrap());
     let wakes = Arc::new(WakeCount::default());
     let create = |value: u32| stream.when_ready(move |stream| stream.create(&[value; 100]));

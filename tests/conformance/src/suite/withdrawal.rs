@@ -7,10 +7,9 @@ use millstream::{CancelToken, DeviceOptions, Reason, update};
 
 /// I6, I7: the outputs of the task are poisoned, its readers receive the reason, and other data is unchanged.
 pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, stream) = on.start();
     let add_one = add_one(&client);
-    let (owner, stream) = (client.new_stream(), client.new_stream());
+    let owner = client.new_stream();
     let held = owner.put(&[1_u32; 4]);
     let free = owner.put(&[5_u32; 4]);
     // While the guard lives, the server holds tasks on `held`.
@@ -107,10 +106,9 @@ pub(crate) fn a_cancelled_stream_still_answers_a_sync(on: On) {
 
 /// I6: work that runs when it is cancelled is counted as detached, runs to its end, and its data is valid.
 pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, stream) = on.start();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.new_stream());
+    let held = held(&client, &valve);
     let values = stream.put(&[1_u32; 4]);
     stream.drain();
     let token = CancelToken::new();
@@ -147,11 +145,9 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
 /// that were issued and have not begun. So a cancel withdraws nearly all tasks that stand behind a long one.
 pub(crate) fn tasks_behind_a_long_one_are_withdrawn_by_default_i6(on: On) {
     const TASKS: u32 = 20;
-    let rig = on.open();
-    let client = rig.client();
+    let (rig, client, stream) = on.start();
     let valve = rig.valve();
     let (held, add_one) = (held(&client, &valve), add_one(&client));
-    let stream = client.new_stream();
     let values = stream.put(&[0_u32; 4]);
     stream.drain();
     held.launch(&stream, &values).unwrap();
@@ -218,8 +214,7 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_th
 ) {
     let (rig, client, stream) = on.start();
     let owner = client.new_stream();
-    let held = owner.put(&[1_u32; 4]);
-    let guard = on.guard(&owner, (update(&held),)).unwrap();
+    let (held, guard) = on.put_held(&owner, &[1_u32; 4]);
     let soon = Instant::now() + Duration::from_millis(10);
     let mut late = stream.with_deadline(soon).read(&held);
     let token = CancelToken::new();
@@ -247,8 +242,7 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_th
 pub(crate) fn read_behind_a_guard_is_answered_at_its_cancel_when_the_slot_table_is_full_i5(on: On) {
     let (_rig, client, stream) = on.start_with(DeviceOptions::default().max_handles(16));
     let owner = client.new_stream();
-    let held = owner.put(&[1_u32; 4]);
-    let guard = on.guard(&owner, (update(&held),)).unwrap();
+    let (held, guard) = on.put_held(&owner, &[1_u32; 4]);
     let free = client.new_stream();
     let kept = fill_table(&free);
     let token = CancelToken::new();
@@ -266,8 +260,7 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_cancel_when_the_slot_table_
 pub(crate) fn guard_behind_a_guard_is_refused_at_its_deadline(on: On) {
     let (_rig, client, stream) = on.start();
     let owner = client.new_stream();
-    let held = owner.put(&[1_u32; 4]);
-    let guard = on.guard(&owner, (update(&held),)).unwrap();
+    let (held, guard) = on.put_held(&owner, &[1_u32; 4]);
     let soon = Instant::now() + Duration::from_millis(10);
     let second = on.guard(&stream.with_deadline(soon), (update(&held),));
     assert_eq!(reason(&second.err().unwrap()), &Reason::DeadlinePassed);

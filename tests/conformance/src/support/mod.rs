@@ -170,6 +170,14 @@ impl On {
         self.subject.guard(stream, binding)
     }
 
+    /// Makes a slice with these elements, and a guard of it. While the guard lives, tasks on the slice are held.
+    #[track_caller]
+    pub fn put_held<T: Element>(self, stream: &Stream, elements: &[T]) -> (Handle<T>, Guard) {
+        let handle = stream.put(elements);
+        let guard = self.guard(stream, (update(&handle),)).unwrap();
+        (handle, guard)
+    }
+
     /// Submits a custom task: `work` runs on the stream's queue, with the resources of a binding.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The CPU as a backend with one change: a planted mistake, other properties, its own language of kernels, or a switch that
 //! loses it.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -155,6 +156,11 @@ impl Backend for AlteredDevice {
 
     fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
         self.inner.timeline(queue)
+    }
+
+    /// What the clients of an epoch keep alive.
+    fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(self.switch.clone())
     }
 
     fn compiler(&self) -> Arc<dyn Compiler> {

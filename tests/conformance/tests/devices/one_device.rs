@@ -201,8 +201,7 @@ fn each_crossing_of_a_soft_limit_logs_one_warning() {
 #[case::cpu(On::Cpu)]
 #[case::sim(On::Sim)]
 fn arguments_and_counts_have_short_forms(#[case] on: On) {
-    let rig = on.open();
-    let client = rig.client();
+    let (_rig, client, stream) = on.start();
     let kernel = Kernel::new("add_one")
         .updates::<u32>("values")
         .native(|_, args| {
@@ -210,7 +209,7 @@ fn arguments_and_counts_have_short_forms(#[case] on: On) {
                 .iter_mut()
                 .for_each(|value| *value += 1);
         });
-    let (add_one, stream) = (client.kernel(kernel).unwrap(), client.new_stream());
+    let add_one = client.kernel(kernel).unwrap();
     let values = stream.put(&[0_u32; 64]);
     let count = CubeCount::cover(values.len(), 16);
     stream.launch(&add_one, &count, update(&values)).unwrap();

@@ -1,7 +1,7 @@
 //! Reopening a lost device: its clients go on, and objects of the lost epoch return `DeviceLost` (I5, I7).
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use millstream::{Cpu, Error, Health, Kernel, device::Recovery, error::ReopenError, read};
 use rstest::rstest;
@@ -62,6 +62,26 @@ fn reopened_device_works_and_old_handles_return_device_lost(#[case] on: On) {
     assert!(report.drained, "{report:?}");
     assert_eq!(switch.opened.load(Ordering::SeqCst), 4);
     assert_eq!(switch.dropped.load(Ordering::SeqCst), 4);
+}
+
+/// I10: a recording that is kept after a loss keeps nothing of the lost epoch alive.
+#[apply(every_device)]
+fn recording_of_a_lost_epoch_does_not_keep_it_alive_i10(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let held = Arc::strong_count(&switch);
+    let recording = {
+        let (client, stream) = (rig.client(), rig.client().new_stream());
+        let values = stream.put(&[1_u32; 8]);
+        let add_one = add_one(&client);
+        let recording = stream.record(|r| r.launch(&add_one, one(), in_place(&values)));
+        recording.unwrap()
+    };
+    rig.device.drain();
+    lose(&mut rig, &switch);
+    rig.device.reopen().unwrap();
+    assert_eq!(Arc::strong_count(&switch), held);
+    let stream = rig.client().new_stream();
+    assert_eq!(lost_epoch(recording.replay(&stream)), 0);
 }
 
 /// A client keeps its hard limit: the charge of the lost epoch is credited, once.

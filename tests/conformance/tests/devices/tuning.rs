@@ -58,9 +58,7 @@ fn identity() -> Identity {
 
 #[apply(every_device)]
 fn fastest_candidate_on_the_device_is_chosen(#[case] on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let set = adders(&client, &stream, &[60, 1, 30]);
     let tuner = Tuner::with_effort(effort());
     let mut clock = StreamClock::new(&stream).evicting(1 << 16).unwrap();
@@ -79,9 +77,7 @@ fn fastest_candidate_on_the_device_is_chosen(#[case] on: On) {
 /// I7: a candidate whose work fails on the device is excluded; the other candidates and the device are not affected.
 #[apply(every_device)]
 fn candidate_that_fails_on_the_device_is_excluded_i7(#[case] on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let set = adders(&client, &stream, &[40, 2]).with(failing("fails", (on, &client, &stream)));
     // A kernel that fails while it runs has a time; only a read of its data finds the failure.
     let reads = stream.clone();
@@ -196,9 +192,7 @@ fn tuning_logs_once_that_keys_cannot_be_serialized() {
 /// although no caller reads its output: it never wins, and no store receives it as a winner.
 #[apply(every_device)]
 fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let failing = |name| failing(name, (on, &client, &stream));
     let set = adders(&client, &stream, &[60, 50]).with(failing("fails"));
     let memory = Memory::default();

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         }
     };
     match arguments.json {
-        true => json(&rows),
+        true => println!("{:#}", serde_json::json!(rows)),
         false => text(&rows),
     }
     match rows.iter().all(|row| row.max_us <= row.bound_us) {
@@ -64,23 +64,4 @@ fn text(rows: &[Row]) {
             row.busy * 100.0,
         );
     }
-}
-
-fn json(rows: &[Row]) {
-    let object = |row: &Row| {
-        format!(
-            r#"  {{"queues":{},"strategy":"{:?}","scenario":"{}","p50_us":{:.1},"p99_us":{:.1},"max_us":{:.1},"bound_us":{:.0},"greedy_per_ms":{:.3},"busy":{:.3}}}"#,
-            row.queues,
-            row.strategy,
-            row.scenario.name,
-            row.p50_us,
-            row.p99_us,
-            row.max_us,
-            row.bound_us,
-            row.greedy_per_ms,
-            row.busy,
-        )
-    };
-    let objects: Vec<String> = rows.iter().map(object).collect();
-    println!("[\n{}\n]", objects.join(",\n"));
 }

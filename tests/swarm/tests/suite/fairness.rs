@@ -24,6 +24,8 @@ fn a_small_client_beside_a_greedy_one_waits_no_longer_than_its_bound() {
         let of = |scenario| row(&rows, scenario, strategy).p99_us;
         assert!(of(high) < of(equal) && of(high) < of(low), "{strategy:?}");
         assert!(of(equal) < of(heavy), "{strategy:?}");
+        // Eight tasks in flight and its own: seldom any other comes before a task of high priority.
+        assert!(of(high) <= 1_210.0, "{strategy:?}");
     }
     for scenario in [equal, low, heavy] {
         let [interleaved, sequential] = both.map(|strategy| row(&rows, scenario, strategy).p99_us);

@@ -32,6 +32,20 @@ fn random_programs_are_right_and_break_no_rule() {
     assert!(figures.waits > 1_000 && figures.faults > 100, "{figures:?}");
 }
 
+/// The number of programs on devices with threads.
+const THREADED: u64 = 300;
+
+/// The same with tasks that complete while the device thread is at work, and with a device that sleeps (I5).
+#[test]
+fn random_programs_are_right_on_threads() {
+    hide_planned_panics();
+    for seed in 1..=THREADED {
+        if let Verdict::Wrong(what) = Case::new(seed).run_on_threads() {
+            panic!("seed {seed}: {what}");
+        }
+    }
+}
+
 #[test]
 fn equal_cases_give_equal_runs() {
     hide_planned_panics();

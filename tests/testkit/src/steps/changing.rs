@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use millstream::{CubeCount, Error, Handle, Recorder, device::Feature};
+use millstream::{CubeCount, Error, Handle, Recorder, Stream, device::Feature};
 
 use crate::contents::AllowedFailures;
 use crate::dice::Dice;
+use crate::end::End;
 use crate::kernels::Kernels;
 use crate::program::{Part, Program, Stepped};
 use crate::recorded::Recorded;
@@ -26,7 +27,7 @@ impl Program {
     }
 
     /// Returns two parts of the same length.
-    fn two_parts(&self, dice: &mut Dice) -> Result<Option<(Part, Part)>, crate::end::End> {
+    fn two_parts(&self, dice: &mut Dice) -> Result<Option<(Part, Part)>, End> {
         let from = self.part(dice)?;
         let to = self.part_with(dice, from.range.len())?;
         Ok(to.map(|to| (from, to)))
@@ -175,7 +176,11 @@ impl Program {
         if overlap(&from, &to) {
             return Ok(());
         }
-        let recording = stream.record(|recorder| self.record_tasks(recorder, &from.view, &to.view));
+        let count = self.recorded_count(dice, &stream)?;
+        let record = |recorder: &mut Recorder<'_>| {
+            self.record_tasks(recorder, (&from.view, &to.view), count)
+        };
+        let recording = stream.record(record);
         let recording = recording.map_err(|error| self.refused("record", error))?;
         let place = |part: Part| (self.buffers[part.at].id, part.range);
         let (from, to) = (place(from), place(to));
@@ -190,10 +195,11 @@ impl Program {
     fn record_open(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, most) = (self.stream(dice), self.size(dice));
         let len = 1 + dice.below(most);
+        let count = self.recorded_count(dice, &stream)?;
         let record = || -> Result<Recorded, Error> {
             let mut recorder = stream.recorder();
             let (from, to) = (recorder.parameter(len)?, recorder.parameter(len)?);
-            self.record_tasks(&mut recorder, &from, &to)?;
+            self.record_tasks(&mut recorder, (&from, &to), count)?;
             let recording = recorder.finish()?;
             Ok(Recorded::Open {
                 recording,
@@ -206,16 +212,30 @@ impl Program {
         Ok(())
     }
 
+    /// Returns the number of cubes of a recorded launch, on the device if it supports that.
+    fn recorded_count(&self, dice: &mut Dice, stream: &Stream) -> Result<CubeCount, End> {
+        let can_be_dynamic = self.clients[0].properties().has(Feature::DynamicCubeCount);
+        if !can_be_dynamic || !dice.one_in(4) {
+            return Ok(CubeCount::single());
+        }
+        match stream.create(&[2, 1, 1]) {
+            Ok(count) => Ok(CubeCount::Dynamic(count)),
+            Err(error) => self
+                .count_limit("create", error)
+                .map(|()| CubeCount::single()),
+        }
+    }
+
     /// Records a `mix` and an `add`.
     fn record_tasks(
         &self,
         recorder: &mut Recorder<'_>,
-        from: &Handle<u32>,
-        to: &Handle<u32>,
+        (from, to): (&Handle<u32>, &Handle<u32>),
+        count: CubeCount,
     ) -> Result<(), Error> {
-        let one = CubeCount::single;
-        recorder.launch(&self.kernels.mix, one(), Kernels::mixes(from, to))?;
-        recorder.launch(&self.kernels.add, one(), Kernels::adds(to, ADDED))
+        let mixes = Kernels::mixes(from, to);
+        recorder.launch(&self.kernels.mix, CubeCount::single(), mixes)?;
+        recorder.launch(&self.kernels.add, count, Kernels::adds(to, ADDED))
     }
 }
 

@@ -4,6 +4,7 @@ mod cancellation;
 mod changing;
 mod defining;
 mod order;
+mod outside;
 mod reading;
 
 use crate::dice::Dice;
@@ -48,6 +49,7 @@ const DISRUPTIVE: &[Step] = &[
     (2, Program::drop_after),
     (1, Program::query_device),
     (2, Program::count_on_device),
+    (8, Program::outside),
 ];
 
 impl Program {

@@ -49,6 +49,7 @@ impl Program {
 
     /// Waits for a sync, after which all tasks of the stream must have run.
     pub(crate) fn sync_stream(&mut self, dice: &mut Dice) -> Stepped {
+        self.end_outside()?;
         let counted = &self.streams[dice.below(self.streams.len())];
         let synced = answers::answer(&self.config, dice, "sync", counted.stream.sync())?;
         synced.map_err(|error| self.refused("sync", error))?;
@@ -67,6 +68,7 @@ impl Program {
     }
 
     pub(crate) fn sync_client(&mut self, dice: &mut Dice) -> Stepped {
+        self.end_outside()?;
         let pending = self.clients[dice.below(self.clients.len())].sync();
         let synced = answers::answer(&self.config, dice, "client sync", pending)?;
         synced.map_err(|error| self.refused("client sync", error))
@@ -100,6 +102,7 @@ impl Program {
 
     /// Waits for a cleanup, the statistics, or a memory report.
     pub(crate) fn query_device(&mut self, dice: &mut Dice) -> Stepped {
+        self.end_outside()?;
         let (config, client) = (&self.config, &self.clients[0]);
         let refused = |error| self.refused("query", error);
         match dice.below(3) {

@@ -27,6 +27,7 @@ impl Program {
 
     /// Reads a part, and receives the answer or drops it.
     pub(crate) fn read_now(&mut self, dice: &mut Dice) -> Stepped {
+        self.end_outside()?;
         let (stream, part) = (self.stream(dice), self.part(dice)?);
         let expected = self.expected("read", self.contents(&part));
         answers::read(&self.config, dice, expected, stream.read(&part.view))
@@ -38,6 +39,7 @@ impl Program {
     }
 
     pub(crate) fn read_many(&mut self, dice: &mut Dice) -> Stepped {
+        self.end_outside()?;
         let (stream, first, second) = (self.stream(dice), self.any(dice), self.any(dice));
         let pending = stream.read_many([first, second].map(|at| &self.buffers[at].handle));
         let answer = answers::answer(&self.config, dice, "read many", pending)?;
@@ -64,6 +66,7 @@ impl Program {
 
     /// Submits a sequence of readbacks with a task between them, which must arrive in order.
     pub(crate) fn sequence(&mut self, dice: &mut Dice) -> Stepped {
+        self.end_outside()?;
         let (stream, at) = (self.stream(dice), self.any(dice));
         let count = 1 + dice.below(FRAMES_MAX);
         let (sender, mut frames) = readbacks::<u32, usize>(count);

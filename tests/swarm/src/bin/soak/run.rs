@@ -1,7 +1,6 @@
 //! One soak from end to end: opens the device, runs the threads, closes the device and collects the figures.
 
 use std::any::Any;
-use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use millstream::sim::{Call, Faults, Findings, Sim};
 use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Vulkan};
-use millstream_testkit::{AllowedFailures, BOOM, Count, Dice, ProgramConfig, Sizes, Tally};
+use millstream_testkit::{AllowedFailures, BOOM, Count, Dice, ProgramConfig, Sizes};
 
 use crate::equal::{self, EQUAL_CLIENTS};
 use crate::report::Report;
@@ -47,7 +46,7 @@ pub(crate) fn run(args: &Arguments) -> Result<Report, Failure> {
     let soak = Soak::open(args)?;
     system::stop_on_interrupt(&soak.load.config.tally.stop);
     silence_intended_panics();
-    let (even, watch) = soak.work(args)?;
+    let (even, watch) = soak.work(args);
     Ok(soak.finish(threads_before, even, watch))
 }
 
@@ -128,7 +127,7 @@ impl Soak {
     }
 
     /// Runs all threads until the rounds are done, the time is over, or Ctrl-C.
-    fn work(&self, args: &Arguments) -> Result<(Vec<u64>, Watch), Failure> {
+    fn work(&self, args: &Arguments) -> (Vec<u64>, Watch) {
         let (load, tally) = (&self.load, &self.load.config.tally);
         let working = &AtomicUsize::new(args.threads as usize);
         let seconds = args
@@ -138,9 +137,10 @@ impl Soak {
         let mut watch = Watch::new(seconds);
         let (seed, rounds) = (args.seed, args.rounds);
         let even = thread::scope(|scope| {
-            let (mut threads, ended) = Threads::new(scope);
+            // Disconnects when the last thread ends.
+            let (alive, ended) = mpsc::channel();
             for thread in 0..args.threads {
-                threads.spawn(format!("soak {thread}"), move || {
+                spawn(scope, &alive, move || {
                     let _guard = WorkerGuard(working);
                     let mut dice = Dice::new(seed, thread);
                     let work = AssertUnwindSafe(|| worker::work(load, &mut dice, rounds));
@@ -152,7 +152,7 @@ impl Soak {
             }
             let even: Vec<_> = (0..EQUAL_CLIENTS)
                 .map(|index| {
-                    threads.spawn(format!("equal {index}"), move || {
+                    spawn(scope, &alive, move || {
                         let mut dice = Dice::new(seed, 1 << 32 | index as u64);
                         // Relaxed: a later value only delays the end. No data depends on the counter.
                         let over = || tally.stopped() || working.load(Ordering::Relaxed) == 0;
@@ -160,17 +160,17 @@ impl Soak {
                     })
                 })
                 .collect();
-            threads.spawn("reopener".to_owned(), || self.reopen_on_loss(working));
-            threads.check_started(tally)?;
+            spawn(scope, &alive, || self.reopen_on_loss(working));
+            drop(alive);
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 watch.sample(tally);
                 if seconds.is_some_and(|seconds| watch.elapsed().as_secs() >= seconds) {
                     tally.stop.store(true, Ordering::Relaxed);
                 }
             }
-            Ok::<Vec<u64>, Failure>(even.into_iter().flatten().map(join).collect())
-        })?;
-        Ok((even, watch))
+            even.into_iter().map(join).collect()
+        });
+        (even, watch)
     }
 
     /// Reopens the device whenever it is lost, until the soak ends.
@@ -288,51 +288,17 @@ fn left(device: &Device) -> Result<Left, millstream::Error> {
     })
 }
 
-/// The threads of one soak, and the detection of their end.
-struct Threads<'scope, 'env> {
-    scope: &'scope Scope<'scope, 'env>,
-    /// Each thread owns a clone. The receiver disconnects when the last thread ends, also by a panic.
-    alive: mpsc::Sender<()>,
-    refused: Option<io::Error>,
-}
-
-impl<'scope, 'env> Threads<'scope, 'env> {
-    fn new(scope: &'scope Scope<'scope, 'env>) -> (Self, mpsc::Receiver<()>) {
-        let (alive, ended) = mpsc::channel();
-        let threads = Self {
-            scope,
-            alive,
-            refused: None,
-        };
-        (threads, ended)
-    }
-
-    fn spawn<T: Send + 'scope>(
-        &mut self,
-        name: String,
-        work: impl FnOnce() -> T + Send + 'scope,
-    ) -> Option<ScopedJoinHandle<'scope, T>> {
-        let alive = self.alive.clone();
-        let spawned = thread::Builder::new()
-            .name(name)
-            .spawn_scoped(self.scope, move || {
-                let _alive = alive;
-                work()
-            });
-        spawned.map_err(|error| self.refused = Some(error)).ok()
-    }
-
-    /// Returns an error if the system refused a thread, and then stops the others.
-    fn check_started(self, tally: &Tally) -> Result<(), Failure> {
-        match self.refused {
-            None => Ok(()),
-            Some(source) => {
-                // Relaxed: no data depends on the flag.
-                tally.stop.store(true, Ordering::Relaxed);
-                Err(source.into())
-            }
-        }
-    }
+/// Starts a thread that owns `alive` until it ends, also by a panic.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    alive: &mpsc::Sender<()>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    let alive = alive.clone();
+    scope.spawn(move || {
+        let _alive = alive;
+        work()
+    })
 }
 
 /// Returns the message of a panic.

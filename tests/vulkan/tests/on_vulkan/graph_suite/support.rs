@@ -1,6 +1,6 @@
 //! The devices of the graph's tests, as `tests/conformance/tests/devices/support` has them for other backends.
 
-use millstream::{Cpu, CpuResources, DeviceOptions};
+use millstream::{ComputeClient, Cpu, CpuResources, DeviceOptions, Stream};
 pub(crate) use millstream_conformance::support::Rig;
 use millstream_conformance::{Mode, On as SuiteOn, Opening, Setting, Subject};
 
@@ -17,6 +17,14 @@ impl On {
     /// Opens the device, or the CPU if this machine has no Vulkan device.
     pub(crate) fn open(self) -> Rig {
         self.open_with(DeviceOptions::default())
+    }
+
+    /// Opens the device, with a client and a stream.
+    pub(crate) fn start(self) -> (Rig, ComputeClient, Stream) {
+        let rig = self.open();
+        let client = rig.client();
+        let stream = client.new_stream();
+        (rig, client, stream)
     }
 
     /// As [`Self::open`], with options.
