@@ -1,6 +1,7 @@
 //! I9: tasks that wait for room in a mailbox allocate nothing, and neither does the receiver that wakes them.
 
 use std::cell::RefCell;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -29,14 +30,20 @@ fn wake_of_tasks_that_wait_for_room_allocates_nothing_i9() {
         let woken = Arc::new(WakeCount::default());
         let waker = Waker::from(woken.clone());
         let wait_and_wake = || {
-            while sender.try_send(1).is_ok() {}
+            while let Ok(slot) = sender.try_reserve() {
+                // SAFETY: the slot was just reserved; it is initialized and committed once.
+                unsafe {
+                    slot.as_ptr().write(MaybeUninit::new(1));
+                    sender.commit(slot, || false);
+                }
+            }
             let mut places = [const { RoomPlace::new() }; TASKS];
             for place in &mut places {
                 assert!(sender.poll_room(place, &waker).is_pending());
             }
             woken.0.store(0, Ordering::Relaxed);
             let mut receiver = receiver.borrow_mut();
-            while receiver.try_recv().is_some() {}
+            while receiver.try_recv_with(|_| ()).is_some() {}
             receiver.wake_senders();
             assert_eq!(woken.0.load(Ordering::Relaxed), TASKS);
             for place in places {
