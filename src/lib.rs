@@ -164,7 +164,8 @@ pub mod report {
 /// Submission logs: what a device has taken, and its repetition on any device.
 ///
 /// [`DeviceOptions::log_submissions`](crate::DeviceOptions::log_submissions) enables the log, and
-/// [`ComputeClient::resubmit`](crate::ComputeClient::resubmit) submits its tasks again.
+/// [`ComputeClient::resubmit`](crate::ComputeClient::resubmit) submits its tasks again. Requires the feature `journal`.
+#[cfg(feature = "journal")]
 pub mod journal {
     pub use millstream_client::resubmit::{
         LoggedReadback, RESUBMITTED_TASKS_MAX, ReplayError, Replayed,

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_client::{ClientBuilder, ComputeClient, DeviceEpochs, Pending};
+#[cfg(feature = "journal")]
+use millstream_protocol::journal::SubmissionLog;
 use millstream_protocol::{
     DeviceOptions, DeviceProperties, Error, Health, HealthWatch, MemoryReport, Profile,
-    ProfileToken, ReopenError, Report, Scope, Stats, TraceSpan, journal::SubmissionLog,
-    marks::is_runtime_thread, metrics::Metrics,
+    ProfileToken, ReopenError, Report, Scope, Stats, TraceSpan, marks::is_runtime_thread,
+    metrics::Metrics,
 };
 use millstream_sync::facade::{Mutex, lock, thread};
 
@@ -125,12 +127,14 @@ impl Device {
 
     /// Takes the submissions that the device has admitted since the last call, in order. Requires
     /// [`DeviceOptions::log_submissions`]. The parts that several calls return make one log
-    /// ([`SubmissionLog::append`]). A reopened device starts another log. Blocks for one round trip.
+    /// ([`SubmissionLog::append`]). A reopened device starts another log. Blocks for one round trip. Requires the feature
+    /// `journal`.
     ///
     /// After a loss one more call returns what the device had admitted until then, before the device is reopened.
     ///
     /// # Errors
     /// [`Error::NoLog`], [`Error::Closed`]; [`Error::DeviceLost`] if there is nothing left to take.
+    #[cfg(feature = "journal")]
     pub fn take_log(&self) -> Result<SubmissionLog, Error> {
         let device = self.epochs.current();
         match device.log().wait() {

@@ -171,8 +171,7 @@ impl<B: Backend> Server<B> {
     /// Creates the server of an opened backend.
     pub fn new(backend: B, settings: Settings, table: Arc<Table>) -> Self {
         let properties = backend.properties();
-        let log = (settings.log_submissions > 0)
-            .then(|| Box::new(LogWriter::new(properties.backend, settings.log_submissions)));
+        let log = LogWriter::open(properties.backend, &settings);
         let queue_count = properties.queues;
         let queues = (0..queue_count).map(|queue| {
             let serves = properties.queue_priorities.get(queue).copied();

@@ -31,6 +31,7 @@ mod record;
 mod recycled;
 mod replay;
 mod reserve;
+#[cfg(feature = "journal")]
 pub mod resubmit;
 mod returned;
 mod scalar_values;

@@ -6,9 +6,8 @@ use std::fmt;
 ///
 /// The default is [`Access::ReadWrite`].
 // The order of the variants is their code in a submission log.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum Access {
     /// The task only reads the bytes. Any number of reads may overlap in time.
     Read,

@@ -38,6 +38,7 @@ pub mod hazard;
 mod health;
 mod health_state;
 mod id;
+#[cfg_attr(not(feature = "journal"), path = "no_journal.rs")]
 pub mod journal;
 mod kernel;
 mod landing;

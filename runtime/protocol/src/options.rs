@@ -176,9 +176,10 @@ options! {
     /// let options = DeviceOptions::default().sample_latencies(64);
     /// ```
     sample_latencies: u64 = 0;
-    /// Logs the messages that the device accepts. `Device::take_log` returns the log, which can be replayed
+    /// Logs the messages that the device accepts. Requires the feature `journal`. `Device::take_log` returns the log, which can be replayed
     /// ([`SubmissionLog`](crate::journal::SubmissionLog)). The log keeps at most this many bytes between two takes,
     /// including uploads, and ends when there is no room; 0, the default, logs nothing.
+    #[cfg(feature = "journal")]
     log_submissions: u64 = 0;
 }
 

@@ -17,7 +17,8 @@ use crate::launch::{LaunchCount, Pattern};
 
 /// One binding of a recorded task: a range of a parameter.
 // The order of the fields, here and below, is their order in a submission log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub struct RecordedBinding {
     /// The index of the parameter.
     pub parameter: u32,
@@ -39,7 +40,8 @@ impl RecordedBinding {
 }
 
 /// The operation of a recorded task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum RecordedOp {
     /// Runs a kernel.
     Launch {
@@ -75,7 +77,8 @@ pub enum RecordedWord {
 pub const SLOTS_MAX: u32 = 1 << 24;
 
 /// A scalar of a task that each replay sets: a part of a word, or a whole one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub struct ScalarSlot {
     /// The index among the task's words.
     pub word: u32,
@@ -117,7 +120,8 @@ impl ScalarSlot {
 }
 
 /// One task of a recording.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub struct RecordedTask {
     /// The operation.
     pub op: RecordedOp,

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use millstream_ir::DType;
 use millstream_sync::slots::SlotId;
 use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::KernelId;
+use crate::kernel::Signature;
 use crate::launch::Pattern;
 use crate::layout::Strided;
 
@@ -25,6 +27,27 @@ pub(super) mod bytes {
         from: D,
     ) -> Result<Cow<'de, [u8]>, D::Error> {
         <&[u8]>::deserialize(from).map(Cow::Borrowed)
+    }
+}
+
+/// Element types by name: their order, in which scalars are packed, may change.
+pub(crate) mod dtype {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(dtype.name())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
+        let dtype = DType::from_name(<&str>::deserialize(from)?);
+        dtype.ok_or_else(|| de::Error::custom("unknown element type"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Signature {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let (bindings, scalars, may_alias) = Deserialize::deserialize(from)?;
+        Ok(Self::packed(bindings, scalars, may_alias))
     }
 }
 

@@ -41,6 +41,7 @@ mod log;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use code::dtype;
 pub use digest::Digest;
 pub use encoding::encode;
 pub use entry::{Entry, Work};

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{DType, Program, ProgramError};
 pub use native::{AtomicElement, Cube, NativeArgs, NativeView};
-pub(crate) use signature::dtype;
 pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 
 use crate::access::Access;

@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_ir::DType;
-use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::access::Access;
 use crate::feature::Feature;
 
 /// How the cubes of a launch share a binding on the CPU.
 // The order of the variants is their code in a submission log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum Share {
     /// Every cube reads all of it.
     Whole,
@@ -31,46 +31,33 @@ impl Share {
     }
 }
 
-/// Element types by name: their order, in which scalars are packed, may change.
-pub(crate) mod dtype {
-    use millstream_ir::DType;
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(crate) fn serialize<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(dtype.name())
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
-        let dtype = DType::from_name(<&str>::deserialize(from)?);
-        dtype.ok_or_else(|| de::Error::custom("unknown element type"))
-    }
-}
-
 /// A declared binding.
 // The order of the fields is their order in a submission log; likewise below.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub struct BindingSpec {
     /// Its name, for errors.
     pub name: Arc<str>,
     /// How the kernel accesses it.
     pub access: Access,
     /// The type of its elements.
-    #[serde(with = "dtype")]
+    #[cfg_attr(feature = "journal", serde(with = "crate::journal::dtype"))]
     pub dtype: DType,
     /// How cubes share it.
     pub share: Share,
 }
 
 /// A declared scalar, and the place of its value in the packed scalars.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub struct ScalarSpec {
     /// Its name, for errors.
     pub name: Arc<str>,
     /// Its type.
-    #[serde(with = "dtype")]
+    #[cfg_attr(feature = "journal", serde(with = "crate::journal::dtype"))]
     pub dtype: DType,
     /// The byte offset of its value in the packed scalars.
-    #[serde(skip)]
+    #[cfg_attr(feature = "journal", serde(skip))]
     pub offset: usize,
 }
 
@@ -78,14 +65,15 @@ pub struct ScalarSpec {
 ///
 /// Scalars are packed by element type, in [`DType`] order; the group of each type starts at a multiple of eight bytes.
 /// [`Signature::scalar_groups`] returns the unpadded length of each group.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize))]
 pub struct Signature {
     bindings: Vec<BindingSpec>,
     scalars: Vec<ScalarSpec>,
-    #[serde(skip)]
+    #[cfg_attr(feature = "journal", serde(skip))]
     scalar_words: usize,
     may_alias: bool,
-    #[serde(skip)]
+    #[cfg_attr(feature = "journal", serde(skip))]
     required: BTreeSet<Feature>,
 }
 
@@ -115,6 +103,23 @@ impl Signature {
 
     pub(super) fn require(&mut self, feature: Feature) {
         self.required.insert(feature);
+    }
+
+    /// Creates the signature of a submission log, without required features.
+    #[cfg(feature = "journal")]
+    pub(crate) fn packed(
+        bindings: Vec<BindingSpec>,
+        scalars: Vec<ScalarSpec>,
+        may_alias: bool,
+    ) -> Self {
+        let mut signature = Self {
+            bindings,
+            scalars,
+            may_alias,
+            ..Self::default()
+        };
+        signature.pack();
+        signature
     }
 
     /// Computes the place of every scalar.
@@ -180,20 +185,6 @@ impl Signature {
     /// Returns the features that the kernel requires.
     pub fn required(&self) -> &BTreeSet<Feature> {
         &self.required
-    }
-}
-
-impl<'de> Deserialize<'de> for Signature {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let (bindings, scalars, may_alias) = Deserialize::deserialize(from)?;
-        let mut signature = Self {
-            bindings,
-            scalars,
-            may_alias,
-            ..Self::default()
-        };
-        signature.pack();
-        Ok(signature)
     }
 }
 

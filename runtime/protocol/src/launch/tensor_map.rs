@@ -4,10 +4,10 @@
 //! The order of variants and fields is their order in a submission log.
 
 use millstream_ir::DType;
-use serde::{Deserialize, Serialize};
 
 /// How a tensor map divides its tensor.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum TensorMapFormat {
     /// Boxes of `tile` elements per axis.
     Tiled {
@@ -19,7 +19,8 @@ pub enum TensorMapFormat {
 }
 
 /// The parameters of the im2col format.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub struct Im2colMap {
     /// The lower corner of the pixel box, per spatial axis.
     pub lower_corner: Vec<i32>,
@@ -32,7 +33,8 @@ pub struct Im2colMap {
 }
 
 /// The interleaving of bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum TensorInterleave {
     /// No interleaving.
     #[default]
@@ -44,7 +46,8 @@ pub enum TensorInterleave {
 }
 
 /// The swizzling of rows over the banks of shared memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum Swizzle {
     /// No swizzling.
     #[default]
@@ -58,7 +61,8 @@ pub enum Swizzle {
 }
 
 /// The number of bytes that the engine prefetches into the last-level cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum Prefetch {
     /// Nothing.
     #[default]
@@ -72,7 +76,8 @@ pub enum Prefetch {
 }
 
 /// The value of elements outside of the tensor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum OutOfBoundsFill {
     /// Zero.
     #[default]
@@ -82,14 +87,15 @@ pub enum OutOfBoundsFill {
 }
 
 /// A tensor map of one binding.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub struct TensorMap {
     /// The index of the binding, in declared order.
     pub binding: usize,
     /// How the tensor is divided.
     pub format: TensorMapFormat,
     /// The element type.
-    #[serde(with = "crate::kernel::dtype")]
+    #[cfg_attr(feature = "journal", serde(with = "crate::journal::dtype"))]
     pub dtype: DType,
     /// The length of each axis in elements; the number of axes is the rank.
     pub shape: Vec<u64>,

@@ -4,7 +4,8 @@ use crate::element::Element;
 
 /// The cube count of a launch.
 // The order of the variants is their code in a submission log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum LaunchCount {
     /// A known count.
     Static([u32; 3]),

@@ -2,9 +2,8 @@
 
 /// How the memory of a slice is reserved.
 // The order of the variants is their code in a submission log.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
 pub enum AllocationMode {
     /// By size: blocks, ranges of shared pages, or whole pages. Freed memory is reused soon.
     #[default]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use millstream_protocol::{
-    Binding, HostSource, Op, Reason, Registration, StreamId, Task,
+    Binding, HostSource, Op, Reason, Registration, Settings, StreamId, Task,
     journal::{Entry, SubmissionLog, Work, encode},
     recording::RecordedBinding,
 };
@@ -29,6 +29,12 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
+    /// Creates the log of a device, if the option is set.
+    pub fn open(backend: &'static str, settings: &Settings) -> Option<Box<Self>> {
+        let bytes_max = settings.log_submissions;
+        (bytes_max > 0).then(|| Box::new(Self::new(backend, bytes_max)))
+    }
+
     /// Creates a log of at most `bytes_max` bytes between two takes.
     pub fn new(backend: &'static str, bytes_max: u64) -> Self {
         Self {

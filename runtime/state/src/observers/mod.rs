@@ -30,6 +30,7 @@
 //! `metrics` of the conformance suite.
 
 mod interval_union;
+#[cfg_attr(not(feature = "journal"), path = "no_log_writer.rs")]
 pub mod log_writer;
 pub mod meter;
 mod noted_tasks;
