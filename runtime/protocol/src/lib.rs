@@ -3,20 +3,22 @@
 //! A backend depends on this crate, on `millstream-ir` and on `millstream-sync` alone. Clients and the server share
 //! only these messages; neither depends on the other.
 //!
-//! | module | contents |
+//! Every name has one path: it stands at the root, or in one of the modules that are a subject of their own.
+//!
+//! | file or module | contents |
 //! | --- | --- |
-//! | [`id`], [`access`], [`element`], [`layout`], [`priority`] | the basic types |
-//! | [`properties`], [`feature`], [`options`] | properties and options of a device |
-//! | [`error`], [`failure`], [`health`], [`health_state`] | errors of calls, failures of tasks, the health of a device |
-//! | [`kernel`], [`launch`] | kernels, their signatures, and the parts of a launch |
-//! | [`backend`], [`settle`], [`landing`], [`memory`], [`staging`] | the duties of a backend, and helpers for them |
+//! | `id`, `access`, `element`, `layout`, `priority` | the basic types |
+//! | `properties`, `feature`, `options` | properties and options of a device |
+//! | `error`, `failure`, `health`, `health_state` | errors of calls, failures of tasks, the health of a device |
+//! | `kernel`, `launch` | kernels, their signatures, and the parts of a launch |
+//! | `backend`, [`settle`], `landing`, `memory`, [`staging`] | the duties of a backend, and helpers for them |
 //! | [`hazard`] | the hazard relation and the access log |
 //! | [`threads`], [`marks`], [`block`] | the source of the runtime's threads; the role of the calling thread; blocking |
-//! | [`message`], [`binding`], [`recording`], [`cancel`] | what is sent to a device |
-//! | [`channel`], [`table`] | the mailbox as clients see it; the slots that clients and the device share |
-//! | [`charge`], [`releases`], [`deferred_drop`] | accounting of memory that returns later |
-//! | [`device_status`] | the end of an epoch, as both sides observe it |
-//! | [`report`], [`metrics`], [`profile`], [`journal`] | what a device reports |
+//! | `message`, `binding`, [`recording`], `cancel` | what is sent to a device |
+//! | `channel`, `table` | the mailbox as clients see it; the slots that clients and the device share |
+//! | `charge`, `releases`, `deferred_drop` | accounting of memory that returns later |
+//! | `device_status` | the end of an epoch, as both sides observe it |
+//! | `report`, [`metrics`], `profile`, [`journal`] | what a device reports |
 //!
 //! Users depend on `millstream`, which re-exports the user-facing types. More is public here because several crates
 //! build on this one.

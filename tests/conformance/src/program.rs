@@ -31,6 +31,7 @@ pub(crate) fn config(on: On) -> ProgramConfig {
     ProgramConfig {
         is_driven: on.mode() == Mode::Driven,
         patience: PATIENCE,
+        part_alignment: on.abilities().view_alignment.div_ceil(size_of::<u32>()),
         ..ProgramConfig::small(ELEMENTS)
     }
 }

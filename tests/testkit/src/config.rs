@@ -27,6 +27,8 @@ pub struct ProgramConfig {
     pub allowed: AllowedFailures,
     /// The number of elements of each buffer.
     pub sizes: Sizes,
+    /// Parts of buffers begin at a multiple of this number of elements.
+    pub part_alignment: usize,
     /// The maximum number of buffers. If all have the same size, a program starts with this number.
     pub buffers_max: usize,
     /// The maximum number of streams.
@@ -52,6 +54,7 @@ impl ProgramConfig {
             tally: Arc::default(),
             allowed: AllowedFailures::NONE,
             sizes: Sizes::All(elements),
+            part_alignment: 1,
             buffers_max: 4,
             streams_max: 6,
             limit_bytes: None,

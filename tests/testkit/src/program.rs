@@ -282,6 +282,7 @@ impl Program {
             true => 0,
             false => dice.below(buffer.contents.len() - len + 1),
         };
+        let start = start - start % self.config.part_alignment;
         let range = start..start + len;
         let view = buffer.handle.slice(range.clone());
         let view = view.map_err(|error| self.refused("slice", error.into()))?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::sys::CUtensorMap;
 use millstream_gpu::{Completer, Pages, Staging};
-use millstream_protocol::{HostContext, Open, OpenError, QueueId};
+use millstream_protocol::{HostContext, Open, OpenError, Priority, QueueId};
 
 use super::CudaDevice;
 use crate::completer::{Shared, serve};
@@ -32,6 +32,8 @@ impl Open for Cuda {
     }
 
     fn open(self, host: HostContext) -> Result<CudaDevice, OpenError> {
+        // An invalid option is reported also where there is no driver.
+        let queues = self.queue_priorities()?;
         let mut gpus = gpus()?;
         let context = match &self.adopted {
             // SAFETY: the caller of `adopt_context` guarantees that the context lives.
@@ -49,15 +51,19 @@ impl Open for Cuda {
         };
         // The calling thread may have another context current, which stays so.
         let _current = context.push_current()?;
-        CudaDevice::open(&context, self, host)
+        CudaDevice::open(&context, self, queues, host)
     }
 }
 
 impl CudaDevice {
     /// Opens a device in a context, which is current.
-    fn open(context: &Arc<Context>, options: Cuda, host: HostContext) -> Result<Self, OpenError> {
+    fn open(
+        context: &Arc<Context>,
+        options: Cuda,
+        (queues, priorities): (usize, Vec<Priority>),
+        host: HostContext,
+    ) -> Result<Self, OpenError> {
         let gpu = &context.gpu;
-        let (queues, priorities) = options.queue_priorities()?;
         let memory_limit = options.memory_limit.unwrap_or(u64::MAX);
         let multiplications_min = options.multiplications_min;
         let multiplications_min = multiplications_min.unwrap_or(product::MULTIPLICATIONS_MIN);

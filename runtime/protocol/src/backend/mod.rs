@@ -1,60 +1,4 @@
-//! The [`Backend`] trait: what a device must do, over plain data.
-//!
-//! The server validates, orders and owns; a backend stays thin. It never learns about streams, clients or hazards. One
-//! thread at a time makes the calls: the device thread; or a caller that is about to wait, while that thread sleeps,
-//! between [`Backend::defer_start`] and [`Backend::start_deferred`]; or, on a driven device, a thread that
-//! pumps it or waits.
-//!
-//! # What the server guarantees
-//! - Every range lies in a page that the backend allocated, and is aligned as declared. Counts and lengths are within
-//!   the [properties](DeviceProperties).
-//! - The cursors of one queue increase strictly, over all calls that take one.
-//! - If a task must come after a point of another queue, a [`Backend::queue_wait`] for that point comes just before
-//!   the task. The point was flushed before.
-//! - A page is freed only after every point that used it has passed.
-//! - A compiled kernel is dropped only after every task that may use it has passed, on any thread; never if such a task
-//!   was lost.
-//! - If a call refuses a task, [`Backend::mark`] follows with the same cursor.
-//!
-//! # What a backend must do
-//! - No call waits for the device. A call that makes a task only enqueues it.
-//! - The tasks of one queue run in the order of their cursors.
-//! - When a task ends, the backend settles its failure ([`settle`](crate::settle)), drops what the task owned, and
-//!   only then publishes the cursor on the queue's timeline. Callers wait for the publication, so nothing may follow
-//!   it.
-//! - After [`Backend::flush`], the timeline reaches the flushed cursor without further calls.
-//! - A loss is reported by [`Refused::Lost`] or [`PageError::Lost`] from a call, or from any thread by
-//!   [`DeviceStatus::set_lost`](crate::device_status::DeviceStatus::set_lost) and then the end of the timelines.
-//!
-//! # The order of calls
-//! Two queues, the task on queue 1 reads what the first task on queue 0 writes:
-//!
-//! ```text
-//!   call                         queue 0                          queue 1
-//!   launch(q0, cursor 1, write)  enqueued
-//!   launch(q0, cursor 2, ..)     enqueued
-//!   flush(q0, cursor 2)          event recorded after cursor 2
-//!   queue_wait(q1, q0 at 1)                                       waits for that event
-//!   launch(q1, cursor 1, read)                                    enqueued after the wait
-//!   copy_out(q1, cursor 2) Err                                    not enqueued
-//!   mark(q1, cursor 2)                                            keeps the place of the refused task
-//!   flush(q1, cursor 2)                                           event recorded after cursor 2
-//! ```
-//! The point `q0 at 1` lies inside the batch that ended with cursor 2: a backend with one event per batch waits for
-//! that event. The flush may come in the call just before the wait, so a backend whose `flush` hands work to another
-//! thread must make the wait hold until the event exists.
-//!
-//! A recording calls [`Backend::prepare`] once. Each replay is one [`Backend::replay`], which takes a cursor for each
-//! task, after a [`Backend::forget`] if temporaries hold failures of an earlier replay.
-//!
-//! # Failures
-//! The server handles failures that are known when a task is issued: no memory, a refused call, an input that failed. A
-//! backend whose tasks can fail while they run (on the CPU a kernel panics) settles these itself, in execution order,
-//! before it publishes the cursor: see [`settle`](crate::settle).
-//!
-//! # Tests
-//! The suite in `tests/conformance` runs on any backend. The simulator checks every access against the waits that were
-//! issued, and the fake CUDA driver (`tests/cuda/fake`) checks the driver calls of the CUDA backend.
+//! The [`Backend`] trait: what a device must do, over plain data. Its documentation states the duties of both sides.
 
 mod completion_wait;
 mod held;
@@ -121,7 +65,63 @@ pub struct Span {
 /// The state that a device keeps for the replays of one plan.
 pub type Prepared = Box<dyn Any + Send>;
 
-/// One device. The [module](self) describes the duties of both sides.
+/// One device: what it must do, over plain data.
+///
+/// The server validates, orders and owns; a backend stays thin. It never learns about streams, clients or hazards. One
+/// thread at a time makes the calls: the device thread; or a caller that is about to wait, while that thread sleeps,
+/// between [`Backend::defer_start`] and [`Backend::start_deferred`]; or, on a driven device, a thread that
+/// pumps it or waits.
+///
+/// # What the server guarantees
+/// - Every range lies in a page that the backend allocated, and is aligned as declared. Counts and lengths are within
+///   the [properties](DeviceProperties).
+/// - The cursors of one queue increase strictly, over all calls that take one.
+/// - If a task must come after a point of another queue, a [`Backend::queue_wait`] for that point comes just before
+///   the task. The point was flushed before.
+/// - A page is freed only after every point that used it has passed.
+/// - A compiled kernel is dropped only after every task that may use it has passed, on any thread; never if such a task
+///   was lost.
+/// - If a call refuses a task, [`Backend::mark`] follows with the same cursor.
+///
+/// # What a backend must do
+/// - No call waits for the device. A call that makes a task only enqueues it.
+/// - The tasks of one queue run in the order of their cursors.
+/// - When a task ends, the backend settles its failure ([`settle`](crate::settle)), drops what the task owned, and
+///   only then publishes the cursor on the queue's timeline. Callers wait for the publication, so nothing may follow
+///   it.
+/// - After [`Backend::flush`], the timeline reaches the flushed cursor without further calls.
+/// - A loss is reported by [`Refused::Lost`] or [`PageError::Lost`] from a call, or from any thread by
+///   [`DeviceStatus::set_lost`](crate::device_status::DeviceStatus::set_lost) and then the end of the timelines.
+///
+/// # The order of calls
+/// Two queues, the task on queue 1 reads what the first task on queue 0 writes:
+///
+/// ```text
+///   call                         queue 0                          queue 1
+///   launch(q0, cursor 1, write)  enqueued
+///   launch(q0, cursor 2, ..)     enqueued
+///   flush(q0, cursor 2)          event recorded after cursor 2
+///   queue_wait(q1, q0 at 1)                                       waits for that event
+///   launch(q1, cursor 1, read)                                    enqueued after the wait
+///   copy_out(q1, cursor 2) Err                                    not enqueued
+///   mark(q1, cursor 2)                                            keeps the place of the refused task
+///   flush(q1, cursor 2)                                           event recorded after cursor 2
+/// ```
+/// The point `q0 at 1` lies inside the batch that ended with cursor 2: a backend with one event per batch waits for
+/// that event. The flush may come in the call just before the wait, so a backend whose `flush` hands work to another
+/// thread must make the wait hold until the event exists.
+///
+/// A recording calls [`Backend::prepare`] once. Each replay is one [`Backend::replay`], which takes a cursor for each
+/// task, after a [`Backend::forget`] if temporaries hold failures of an earlier replay.
+///
+/// # Failures
+/// The server handles failures that are known when a task is issued: no memory, a refused call, an input that failed. A
+/// backend whose tasks can fail while they run (on the CPU a kernel panics) settles these itself, in execution order,
+/// before it publishes the cursor: see [`settle`](crate::settle).
+///
+/// # Tests
+/// The suite in `tests/conformance` runs on any backend. The simulator checks every access against the waits that were
+/// issued, and the fake CUDA driver (`tests/cuda/fake`) checks the driver calls of the CUDA backend.
 pub trait Backend: Send + 'static {
     /// The argument of a custom task ([`CustomWork`]), and the content of a guard.
     type Resources: Send + 'static;

@@ -111,7 +111,7 @@ pub struct Collection {
     pub slice_waits_ns_max: Option<u64>,
 }
 
-/// Latencies in nanoseconds of the host's clock: as a user of the device observes them. [Profiles](crate::profile)
+/// Latencies in nanoseconds of the host's clock: as a user of the device observes them. [Profiles](crate::Profile)
 /// have the times on the device.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]

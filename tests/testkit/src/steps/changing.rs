@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use millstream::{CubeCount, Error, Handle, Recorder, Stream, device::Feature};
 
+use super::defining::COPY_IN;
 use crate::contents::AllowedFailures;
 use crate::dice::Dice;
 use crate::end::End;
@@ -213,13 +214,16 @@ impl Program {
     }
 
     /// Returns the number of cubes of a recorded launch, on the device if it supports that.
-    fn recorded_count(&self, dice: &mut Dice, stream: &Stream) -> Result<CubeCount, End> {
+    fn recorded_count(&mut self, dice: &mut Dice, stream: &Stream) -> Result<CubeCount, End> {
         let can_be_dynamic = self.clients[0].properties().has(Feature::DynamicCubeCount);
         if !can_be_dynamic || !dice.one_in(4) {
             return Ok(CubeCount::single());
         }
         match stream.create(&[2, 1, 1]) {
-            Ok(count) => Ok(CubeCount::Dynamic(count)),
+            Ok(count) => {
+                self.note_task(stream, COPY_IN);
+                Ok(CubeCount::Dynamic(count))
+            }
             Err(error) => self
                 .count_limit("create", error)
                 .map(|()| CubeCount::single()),

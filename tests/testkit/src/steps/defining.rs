@@ -6,7 +6,7 @@ use crate::kernels::Kernels;
 use crate::program::{Program, Stepped};
 
 /// The name of a task that copies from the host.
-const COPY_IN: &str = "copy in";
+pub(super) const COPY_IN: &str = "copy in";
 
 impl Program {
     pub(crate) fn create(&mut self, dice: &mut Dice) -> Stepped {
