@@ -203,6 +203,7 @@ impl ComputeClient {
     }
 
     /// Creates another client of the device, without limits.
+    #[cfg(feature = "journal")]
     pub(crate) fn sibling(&self, priority: Priority, weight: u32) -> Self {
         let builder = self.shared.epochs.client_builder();
         builder.priority(priority).weight(weight).build()

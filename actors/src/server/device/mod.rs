@@ -102,8 +102,8 @@ impl<B: Backend> Device<B> {
         let (device, epoch) = (&self.backend.properties().name, self.gone.epoch());
         tracing::error!(target: "millstream::device", device, epoch, why, ?recovery, "the device is lost");
         // The log first: a caller that sees the loss finds the log.
-        if let Some(mut log) = self.log.take() {
-            self.gone.leave_log(log.take());
+        if let Some(log) = self.log.take().map(|mut log| log.take()) {
+            self.gone.leave_log(log);
         }
         self.gone.set_lost(recovery);
     }
