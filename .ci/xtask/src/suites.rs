@@ -79,16 +79,17 @@ pub(crate) const CI: &[Suite] = &[
         run: models::run_bounded,
     },
     Suite {
-        name: "mutants",
-        about: "check that all patches with mistakes apply, and that tests find a few, chosen by the commit; --all: every one",
-        minutes: "0.6",
-        run: mutants::run,
-    },
-    Suite {
         name: "python",
         about: "build the wheel of Python without debug assertions, install it into a fresh virtual environment, run its tests and type checks, then install Ray and run the tests on a cluster",
         minutes: "1.8",
         run: python,
+    },
+    // Last, since it builds mistakes in the same target folder.
+    Suite {
+        name: "mutants",
+        about: "check that all patches with mistakes apply, and that tests find a few, chosen by the commit; --all: every one",
+        minutes: "0.6",
+        run: mutants::run,
     },
 ];
 
