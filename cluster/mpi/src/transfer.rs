@@ -6,7 +6,7 @@
 //!                             └─ another length or type, or the sender's part failed ──► fail
 //! ```
 //! Data of more than [`PIECE_BYTES`] travels in pieces if one of the two needs that. A sender that does not need it waits
-//! for the answer of the receiver, as MPI itself does with so many bytes:
+//! for the answer of the receiver, as MPI itself does for data of this size:
 //!
 //! ```text
 //!  sender:    header ───────────► answer ──► data, whole or in pieces

@@ -26,6 +26,10 @@
 //! | [`channel`] | the control plane's channel |
 //! | `wait` | a waiter: a thread or a task |
 
+// Files that the unit tests share with the models name this crate.
+#[cfg(test)]
+extern crate self as millstream_sync;
+
 pub mod bell;
 pub mod channel;
 pub mod credit;

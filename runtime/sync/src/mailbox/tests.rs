@@ -2,62 +2,15 @@
 
 use super::*;
 use crate::facade::{SpinPolicy, Spinner};
-use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use whole::{Receives, Sends};
 
-/// Sends whole messages.
-trait Sends<T> {
-    /// Sends without waiting; returns the message's position.
-    fn try_send(&self, message: T) -> Result<u64, Refused>;
-
-    /// Sends; may block until there is room.
-    fn send(&self, message: T) -> Result<u64, Refused>;
-}
-
-impl<T> Sends<T> for Sender<T> {
-    fn try_send(&self, message: T) -> Result<u64, Refused> {
-        Ok(put(self, self.try_reserve()?, message))
-    }
-
-    fn send(&self, message: T) -> Result<u64, Refused> {
-        let slot = self.reserve().ok_or(Refused::Closed)?;
-        Ok(put(self, slot, message))
-    }
-}
-
-fn put<T>(tx: &Sender<T>, slot: Reserved<T>, message: T) -> u64 {
-    // SAFETY: the slot was reserved by this thread, which initializes and commits it once.
-    unsafe {
-        slot.as_ptr().write(MaybeUninit::new(message));
-        tx.commit(slot, || false)
-    }
-}
-
-/// Receives whole messages.
-trait Receives<T> {
-    /// Moves the next message out, if there is one.
-    fn try_recv(&mut self) -> Option<T>;
-
-    /// Returns the next message; blocks until there is one. `None`: the mailbox is closed and empty.
-    fn recv(&mut self, spin: &mut Spinner) -> Option<T>;
-}
-
-impl<T> Receives<T> for Receiver<T> {
-    fn try_recv(&mut self) -> Option<T> {
-        // SAFETY: what is left in the slot is not dropped, so the message is moved once.
-        self.try_recv_emptied(|message| unsafe { std::ptr::read(message) })
-    }
-
-    fn recv(&mut self, spin: &mut Spinner) -> Option<T> {
-        let gate = self.gate().clone();
-        gate.wait_until(spin, || match self.try_recv() {
-            None => self.is_finished().then_some(None),
-            message => Some(message),
-        })
-    }
-}
+/// Whole messages, as in the models.
+#[path = "../../../../loom-tests/src/mailbox.rs"]
+#[allow(unreachable_pub, reason = "the models export them")]
+mod whole;
 
 fn small<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     mailbox(capacity, Arc::new(Gate::new()))
