@@ -95,11 +95,13 @@ impl<K: Hash + Eq + Clone> Flights<K> {
 
     /// Ends the tuning of a key, with the error if it found no working candidate.
     pub(crate) fn end(&self, key: &K, failed: Option<TuneError>) {
+        // After the lock, also if the key's own code panics.
+        let _woken = AtEnd(|| self.ended.notify_all());
         let mut state = lock(&self.state);
-        state.tune.remove(key);
-        state.failed.extend(failed.map(|why| (key.clone(), why)));
-        drop(state);
-        self.ended.notify_all();
+        let ended = state.tune.remove_entry(key);
+        state
+            .failed
+            .extend(ended.and_then(|(key, _)| failed.map(|why| (key, why))));
     }
 
     /// Waits until no thread tunes the key, however it ended. Returns `false`, at once, if the thread that tunes the key
@@ -117,18 +119,25 @@ impl<K: Hash + Eq + Clone> Flights<K> {
             }
         }
         state.wait.insert(here, key.clone());
+        // Also if the key's own code panics: an edge that stays would be taken for a deadlock.
+        let _ended = AtEnd(|| drop(lock(&self.state).wait.remove(&here)));
         let is_tuned = |state: &mut State<K>| state.tune.contains_key(key);
-        let ended = self.ended.wait_while(state, is_tuned);
-        ended
-            .unwrap_or_else(PoisonError::into_inner)
-            .wait
-            .remove(&here);
+        drop(self.ended.wait_while(state, is_tuned));
         true
     }
 
     /// Returns the error of the last tuning of a key, if it found no working candidate.
     pub(crate) fn failure(&self, key: &K) -> Option<TuneError> {
         lock(&self.state).failed.get(key).cloned()
+    }
+}
+
+/// Calls a function when it is dropped.
+struct AtEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

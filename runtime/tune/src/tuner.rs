@@ -156,9 +156,29 @@ impl<K: TuneKey> Tuner<K> {
         }
     }
 
-    /// Returns the known choice for a key, if it is of this set. Called under the lock of the flights as well, so it
-    /// takes none of their locks.
+    /// Returns the known choice for a key, if it is of this set, and removes one of another set.
     pub(crate) fn known<I, O>(&self, key: &K, set: &TunableSet<K, I, O>) -> Option<Choice> {
+        let mut stale = None;
+        let known = self.find(key, set, &mut stale);
+        Self::report_stale(set, stale);
+        known
+    }
+
+    /// Says that a stored choice was removed. Outside of all locks: the key's own code and a subscriber may use the tuner.
+    pub(crate) fn report_stale<I, O>(set: &TunableSet<K, I, O>, stale: Option<(K, KnownChoice)>) {
+        if let Some((key, _)) = stale {
+            tracing::info!(target: "millstream::tune", ?key, set = %set.name(), "the stored choice is of another set of candidates; the key will be tuned again");
+        }
+    }
+
+    /// As [`Tuner::known`], without a report: a choice of another set moves to `stale`. Called under the lock of the flights,
+    /// so it takes none of their locks.
+    pub(crate) fn find<I, O>(
+        &self,
+        key: &K,
+        set: &TunableSet<K, I, O>,
+        stale: &mut Option<(K, KnownChoice)>,
+    ) -> Option<Choice> {
         let choice = |index| Choice {
             index,
             by: Chosen::Known,
@@ -175,8 +195,7 @@ impl<K: TuneKey> Tuner<K> {
             known.checked = true;
             return Some(choice(known.index));
         }
-        tracing::info!(target: "millstream::tune", ?key, set = %set.name(), "the stored choice is of another set of candidates; the key will be tuned again");
-        all.remove(key);
+        *stale = all.remove_entry(key);
         None
     }
 

@@ -31,19 +31,25 @@ impl<K: TuneKey> Tuner<K> {
         if let Some(choice) = only_candidate(set) {
             return Begun::Known(choice);
         }
-        match self.shared.flights.join(key, || self.known(key, set)) {
+        // Before the flight begins: no code of the key may come between its begin and the lead that ends it.
+        let own = key.clone();
+        let mut stale = None;
+        let flights = &self.shared.flights;
+        let role = flights.join(key, || self.find(key, set, &mut stale));
+        match role {
             Ok(choice) => Begun::Known(choice),
             Err(Role::Follower) => Begun::Elsewhere(Elsewhere {
                 tuner: self.clone(),
                 set: set.name().clone(),
-                key: key.clone(),
+                key: own,
             }),
             Err(Role::Leader) => {
                 let lead = Lead {
                     tuner: self.clone(),
-                    key: key.clone(),
+                    key: own,
                     failed: None,
                 };
+                Self::report_stale(set, stale);
                 tracing::info!(target: "millstream::tune", ?key, set = %set.name(), candidates = set.len(), "tuning");
                 // The generator of inputs is user code: if it panics, the lead is dropped, which ends the flight.
                 let race = Race::new(set, key, inputs, self.shared.effort);

@@ -1,5 +1,7 @@
 //! Each key is tuned by one thread at a time, and no thread waits for ever.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 
@@ -219,4 +221,42 @@ fn wait_that_would_close_a_cycle_is_an_error_i5() {
         }
     });
     assert_eq!(errors.load(Ordering::Relaxed), 1);
+}
+
+/// I5: whichever clone of a key panics, no flight is left that nobody leads.
+#[test]
+fn clone_of_a_key_that_panics_leaves_no_flight_i5() {
+    thread_local! {
+        /// The number of clones until one panics.
+        static CLONES: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    #[derive(PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
+    struct Key;
+
+    impl Clone for Key {
+        fn clone(&self) -> Self {
+            let left = CLONES.get();
+            assert!(left > 0, "a clone panics");
+            CLONES.set(left - 1);
+            Self
+        }
+    }
+
+    let set = TunableSet::new("clones", |_: &Key, inputs: &u32| *inputs)
+        .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
+        .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
+    let mut panics = 0;
+    for clones in 0.. {
+        let tuner = Tuner::new();
+        CLONES.set(clones);
+        let begun = catch_unwind(AssertUnwindSafe(|| drop(tuner.begin(&set, &Key, &1))));
+        CLONES.set(usize::MAX);
+        assert_eq!(tuner.fastest(&Key), Fastest::Miss, "after {clones} clones");
+        if begun.is_ok() {
+            break;
+        }
+        panics += 1;
+    }
+    assert!(panics > 1);
 }
