@@ -138,7 +138,7 @@ fn survives_fork<O: Open>(name: &str, (device, driver): (Device, Option<Driver>)
         assert_eq!(device.health(), Health::Closed);
         assert!(pollster::block_on(device.watch_health().changed()).is_none());
         let _ = late.send(vec![1_u32; 64]);
-        drop((guard, sender, sequence));
+        drop((guard, sequence));
         drop((values, guarded, stream, other, full, client));
         let report = device.close(Duration::MAX);
         assert_eq!(report.tasks_left, 0);
@@ -148,6 +148,15 @@ fn survives_fork<O: Open>(name: &str, (device, driver): (Device, Option<Driver>)
         }
         // The child may open devices of its own.
         let own = Device::open(Cpu::default()).unwrap();
+        let own_stream = own.new_client().new_stream();
+        let own_values = own_stream.create(&[1_u32; 64]).unwrap();
+        forked(
+            "readback of the child's device by the parent's sequence",
+            sender
+                .read(&own_stream, &own_values, 9)
+                .map_err(|e| e.error),
+        );
+        drop((sender, own_values, own_stream));
         let stream = own.new_client().new_stream();
         let values = stream.create(&[5_u32; 4]).unwrap();
         assert_eq!(stream.read(&values).wait().unwrap(), [5; 4]);

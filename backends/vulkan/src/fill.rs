@@ -1,5 +1,5 @@
-//! Fills. The driver fills whole words of four bytes with one value; everything else is copied: patterns of eight bytes, and
-//! fills that begin or end within a word, by doubling what is already filled.
+//! Fills. The driver fills whole words of four bytes with one value; everything else is copied: a few unaligned bytes
+//! at the ends, and patterns of eight bytes by doubling what is already filled.
 
 use ash::vk;
 use millstream_protocol::{BoundSlice, Pattern, QueueId, Refused};
@@ -9,6 +9,29 @@ use crate::pages::Location;
 
 /// Bytes of a fill that are copied from the host, before they are doubled.
 const SEED_BYTES: usize = 4096;
+
+/// A fill as the driver performs it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Parts {
+    /// Bytes before the first whole word.
+    head: u64,
+    /// Bytes of whole words.
+    words: u64,
+    /// Bytes after the last whole word.
+    tail: u64,
+}
+
+impl Parts {
+    fn of(offset: u64, len: u64) -> Self {
+        let head = (offset.next_multiple_of(4) - offset).min(len);
+        let words = (len - head) & !3;
+        Self {
+            head,
+            words,
+            tail: len - head - words,
+        }
+    }
+}
 
 /// Returns the word that repeats a pattern, if there is one.
 fn word_of(pattern: Pattern) -> Option<u32> {
@@ -33,22 +56,64 @@ impl VulkanDevice {
         if target.len == 0 {
             return Ok(());
         }
-        let commands = self.queues[queue.index()].record([target].into_iter())?;
-        if let Some(word) = word_of(pattern)
-            && (to.offset | target.len).is_multiple_of(4)
-        {
-            let (device, bytes) = (&self.context.device, target.len);
-            // SAFETY: this thread records the command buffer, and the range lies within the page (`resolve`).
-            unsafe { device.cmd_fill_buffer(commands.raw, to.buffer, to.offset, bytes, word) };
-            return Ok(());
+        match word_of(pattern) {
+            Some(word) => self.fill_words(queue, target, to, word),
+            None => self.fill_doubling(queue, target, to, pattern),
         }
-        // Some repetitions of the pattern from the host, which are then doubled until the target is full.
+    }
+
+    fn fill_words(
+        &mut self,
+        queue: QueueId,
+        target: &BoundSlice,
+        to: Location,
+        word: u32,
+    ) -> Result<(), Refused> {
+        let Parts { head, words, tail } = Parts::of(to.offset, target.len);
+        let commands = self.queues[queue.index()].record([target].into_iter())?;
+        let ends = match head + tail {
+            0 => None,
+            _ => Some(commands.store_source(&word.to_ne_bytes())?),
+        };
+        let commands = commands.raw;
+        if words > 0 {
+            let start = to.offset + head;
+            // SAFETY: this thread records the command buffer, and the range lies within the page (`resolve`).
+            unsafe {
+                let device = &self.context.device;
+                device.cmd_fill_buffer(commands, to.buffer, start, words, word);
+            }
+        }
+        let Some((from, offset)) = ends else {
+            return Ok(());
+        };
+        let end = |at: u64, size: u64| vk::BufferCopy {
+            src_offset: offset,
+            dst_offset: to.offset + at,
+            size,
+        };
+        let ends = [end(0, head), end(head + words, tail)];
+        for region in ends.iter().filter(|region| region.size > 0) {
+            self.copy_regions(commands, from, to.buffer, std::slice::from_ref(region));
+        }
+        Ok(())
+    }
+
+    /// Copies some repetitions of the pattern from the host, then doubles them until the target is full.
+    fn fill_doubling(
+        &mut self,
+        queue: QueueId,
+        target: &BoundSlice,
+        to: Location,
+        pattern: Pattern,
+    ) -> Result<(), Refused> {
         let seed = target.len.min(SEED_BYTES as u64);
         let (bytes, width) = (pattern.bytes(), usize::from(pattern.width));
         let mut repeated = [0; SEED_BYTES];
         for repetition in repeated[..seed as usize].chunks_mut(width) {
             repetition.copy_from_slice(&bytes[..repetition.len()]);
         }
+        let commands = self.queues[queue.index()].record([target].into_iter())?;
         let (from, offset) = commands.store_source(&repeated[..seed as usize])?;
         let commands = commands.raw;
         let first = vk::BufferCopy {
@@ -75,7 +140,20 @@ impl VulkanDevice {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn parts_cover_the_range_and_words_are_aligned(offset in 0..64_u64, len in 0..64_u64) {
+            let Parts { head, words, tail } = Parts::of(offset, len);
+            prop_assert_eq!(head + words + tail, len);
+            prop_assert_eq!(words % 4, 0);
+            prop_assert!(words == 0 || (offset + head) % 4 == 0);
+            prop_assert!(head < 4 && tail < 4);
+        }
+    }
 
     #[test]
     fn patterns_are_words_if_their_halves_are_equal() {

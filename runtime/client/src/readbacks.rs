@@ -27,7 +27,7 @@ use std::future::poll_fn;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use millstream_protocol::{
     Element, Error, Full, Process, VecLanding, block::block_until, marks::is_runtime_thread,
@@ -227,6 +227,10 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
         source: &Handle<T>,
         tag: Option<u64>,
     ) -> Result<Pending<Vec<T>>, Error> {
+        if self.0.is_forked() {
+            // The stream may be of a device that the child opened, but the locks of the sequence are the parent's.
+            return Err(Error::Forked);
+        }
         let sequence = &self.0.sequence;
         if sequence.room.has_ended() {
             return Err(Error::NoConsumer);
@@ -292,17 +296,24 @@ impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
     /// Awaits the next readback. Returns `None` as [`Readbacks::wait_next`] does. Another thread or task must pump a
     /// driven device. The future may be dropped at any time: the next call goes on where it was.
     pub async fn next(&mut self) -> Option<Readback<T, Tag>> {
+        if self.0.first.is_none() {
+            // At each poll: a child may be forked while the future waits. An error is the end: then the requests that are
+            // left come one after the other.
+            poll_fn(|context| match self.0.is_forked() {
+                true => Poll::Ready(()),
+                false => self.0.arrival.poll(context.waker()).map(drop),
+            })
+            .await;
+            if self.0.is_forked() {
+                return None;
+            }
+            self.0.receive();
+        }
         if self.0.is_forked() {
             return None;
         }
-        let consumer = &mut *self.0;
-        if consumer.first.is_none() {
-            // An error is the end: then the requests that are left come one after the other.
-            let _ = poll_fn(|context| consumer.arrival.poll(context.waker())).await;
-            consumer.receive();
-        }
-        let elements = consumer.answer()?.await;
-        consumer.finish(elements)
+        let elements = self.0.answer()?.await;
+        self.0.finish(elements)
     }
 }
 
