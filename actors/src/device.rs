@@ -182,7 +182,7 @@ impl Device {
     /// A second close reports nothing. Neither does a close on a thread of the runtime, which only starts it, nor one in
     /// a child that was forked since the device was opened, which does nothing.
     pub fn close(&self, timeout: Duration) -> Report {
-        if !self.epochs.current().is_of_this_process() {
+        if !self.epochs.health_state().is_of_this_process() {
             return Report::default();
         }
         let span = tracing::info_span!(target: "millstream", "close");
@@ -247,13 +247,11 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Drop for Device {
     fn drop(&mut self) {
-        let current = self.epochs.current();
-        if !current.is_of_this_process() {
+        if !self.epochs.health_state().is_of_this_process() {
             // Leaked: the device is that of the parent. Here it has no threads to join, and its driver cannot be called.
-            std::mem::forget((current, self.epochs.clone(), self.running.clone()));
+            std::mem::forget((self.epochs.clone(), self.running.clone()));
             return;
         }
-        drop(current);
         let (has_thread, is_driven) = {
             let running = lock(&self.running);
             (running.thread.is_some(), running.driven.is_some())

@@ -23,9 +23,10 @@ impl Driver {
         }
     }
 
-    /// Returns the device of the current epoch.
+    /// Returns the device of the current epoch; none in a forked child, where a thread of the parent may hold the lock.
     fn current(&self) -> Option<Arc<dyn Drive>> {
-        lock(&self.running).driven.clone()
+        let is_here = self.health_state.is_of_this_process();
+        is_here.then(|| lock(&self.running).driven.clone())?
     }
 
     /// Runs the device on the calling thread until there is nothing to do or `budget` is used up. Returns `true` if
@@ -42,8 +43,7 @@ impl Driver {
         let end = Instant::now().checked_add(budget);
         let mut remaining = budget;
         loop {
-            let device = self.current();
-            let Some(device) = device.filter(|device| device.is_of_this_process()) else {
+            let Some(device) = self.current() else {
                 return false;
             };
             if !device.step(remaining) {
@@ -65,6 +65,9 @@ impl Driver {
     }
 
     fn shut_down(&self) -> Report {
+        if !self.health_state.is_of_this_process() {
+            return Report::default();
+        }
         let device = {
             let mut running = lock(&self.running);
             running.closed = true;
@@ -82,10 +85,7 @@ impl Drop for Driver {
             // A failed model: a thread inside the device will never leave it.
             return;
         }
-        if self
-            .current()
-            .is_some_and(|device| !device.is_of_this_process())
-        {
+        if !self.health_state.is_of_this_process() {
             // Leaked: freeing it would call the driver of the device, in whose place the parent is.
             std::mem::forget(self.running.clone());
             return;

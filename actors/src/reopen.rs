@@ -47,7 +47,7 @@ impl Device {
     /// [`ReopenError`]: the device is not lost, or this process cannot reopen it; or opening failed, and then this
     /// may be tried again.
     pub fn reopen(&self) -> Result<Report, ReopenError> {
-        self.check_thread()?;
+        self.check_caller()?;
         let reopen_fn = lock(&self.reopen_fn);
         reopen_fn(self)
     }
@@ -57,7 +57,7 @@ impl Device {
     /// # Errors
     /// Same as [`Device::reopen`].
     pub fn reopen_with<O: Open>(&self, kind: O) -> Result<Report, ReopenError> {
-        self.check_thread()?;
+        self.check_caller()?;
         let mut current = lock(&self.reopen_fn);
         let next = reopen_fn(&kind);
         let report = self.begin_epoch(kind)?;
@@ -65,8 +65,12 @@ impl Device {
         Ok(report)
     }
 
-    /// Returns an error on a thread of the runtime, which would wait for itself.
-    fn check_thread(&self) -> Result<(), ReopenError> {
+    /// Returns an error on a thread of the runtime, which would wait for itself, and in a forked child, where a thread of the
+    /// parent may hold the locks.
+    fn check_caller(&self) -> Result<(), ReopenError> {
+        if !self.epochs.health_state().is_of_this_process() {
+            return Err(CLOSED_MEANWHILE);
+        }
         match is_runtime_thread() {
             true => Err(ReopenError::WouldDeadlock),
             false => Ok(()),

@@ -7,7 +7,7 @@ use millstream::backend::Open;
 use millstream::sim::Sim;
 use millstream::{
     Cpu, Device, DeviceOptions, Driver, Error, Health, Kernel, Stream, TensorSpec,
-    stream::readbacks, update, write,
+    error::ReopenError, stream::readbacks, update, write,
 };
 
 /// After this number of seconds a child that waits is ended by a signal.
@@ -136,6 +136,12 @@ fn survives_fork<O: Open>(name: &str, (device, driver): (Device, Option<Driver>)
             Err(Error::Forked)
         ));
         assert_eq!(device.health(), Health::Closed);
+        assert!(matches!(
+            device.reopen(),
+            Err(ReopenError::NotLost {
+                health: Health::Closed
+            })
+        ));
         assert!(pollster::block_on(device.watch_health().changed()).is_none());
         let _ = late.send(vec![1_u32; 64]);
         drop((guard, sequence));

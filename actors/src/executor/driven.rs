@@ -237,9 +237,6 @@ pub(crate) trait Drive: Send + Sync {
     /// what is left. Must be called outside the device. Reports nothing if the device was closed before.
     fn shut_down(&self, deadline: Option<Instant>) -> Report;
 
-    /// Returns `true` unless the calling process is a child that was forked since the device was opened.
-    fn is_of_this_process(&self) -> bool;
-
     /// Returns the number of threads that sleep at the bell.
     #[cfg(test)]
     fn sleepers(&self) -> usize;
@@ -256,10 +253,6 @@ impl<B: Backend> Drive for Executor<B> {
 
     fn shut_down(&self, deadline: Option<Instant>) -> Report {
         Self::shut_down(self, deadline)
-    }
-
-    fn is_of_this_process(&self) -> bool {
-        self.process.is_current()
     }
 
     #[cfg(test)]

@@ -73,7 +73,13 @@ impl HealthState {
         }
     }
 
-    /// Sets the health and wakes all watches. A closed device stays closed.
+    /// Returns `false` in a child that was forked since the device was opened. Takes no lock: a thread of the parent may have
+    /// held any lock of the device.
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
+    }
+
+    /// Sets the health and wakes all watches. A closed device stays closed. Does nothing in a forked child.
     pub fn change(&self, health: Health) {
         self.change_if(health, || true);
     }
@@ -81,6 +87,9 @@ impl HealthState {
     /// Calls `change` under the lock, and then sets the health as [`HealthState::change`] does if `change` returned
     /// `true`. A reader observes the effect of `change` and the new health together.
     pub(crate) fn change_if(&self, health: Health, change: impl FnOnce() -> bool) {
+        if !self.process.is_current() {
+            return;
+        }
         let mut state = self.state();
         if !change() {
             return;
