@@ -1,4 +1,7 @@
 //! Streams of other libraries that use the memory of a guard, by its address.
+//!
+//! The stream is used last when its use ends ([`ConsumerStream::end`]), and from then on an event stands for it: the library
+//! may destroy the stream at once. No call waits for the GPU.
 
 use std::sync::Arc;
 
@@ -6,13 +9,21 @@ use cudarc::driver::sys::CUstream;
 use millstream_protocol::Refused;
 
 use crate::device::CudaResources;
-use crate::driver::{Context, CuStream};
+use crate::driver::{Context, CuEvent, CuStream};
 
-/// A stream of another library that uses the memory of a guard. [`ConsumerStream::synchronize`] before the guard is
-/// dropped, so that later tasks wait for the work of the library.
+/// A stream of another library that uses the memory of a guard. Keep the guard until the use has ended, so that later tasks
+/// wait for the work of the library.
 pub struct ConsumerStream {
     context: Arc<Context>,
     stream: CuStream,
+    /// Recorded at the end of the use.
+    end: CuEvent,
+}
+
+/// The end of the use of memory by a [`ConsumerStream`].
+pub struct ConsumerEnd {
+    context: Arc<Context>,
+    event: CuEvent,
 }
 
 impl CudaResources {
@@ -23,7 +34,7 @@ impl CudaResources {
     /// The stream belongs to another context, or the driver refuses it.
     ///
     /// # Safety
-    /// The stream lives as long as the value. The handle is not that of the default stream of a thread (2).
+    /// The stream lives until [`ConsumerStream::end`] or the drop of the value. The handle is not that of the default stream of a thread (2).
     pub unsafe fn consumer(&self, stream: usize) -> Result<ConsumerStream, Refused> {
         let context = &self.context;
         let _current = context.push_current()?;
@@ -32,6 +43,7 @@ impl CudaResources {
             Some(stream) => Ok(ConsumerStream {
                 context: context.clone(),
                 stream,
+                end: CuEvent::new(context)?,
             }),
             None => Err(Refused::Task(
                 "the stream belongs to another context than the device".to_owned(),
@@ -41,12 +53,36 @@ impl CudaResources {
 }
 
 impl ConsumerStream {
-    /// Blocks until the stream has completed the work that it has now.
+    /// Ends the use with the work that the stream has now. Never waits for it. The stream is not used any more.
     ///
     /// # Errors
-    /// The driver's error; if the GPU is lost, the device reports it as well.
-    pub fn synchronize(&self) -> Result<(), Refused> {
+    /// [`Refused::Lost`]; any other error of the driver, such as that of a capture, says that the end cannot be learned.
+    pub fn end(self) -> Result<ConsumerEnd, Refused> {
         let _current = self.context.push_current()?;
-        Ok(self.stream.synchronize()?)
+        self.stream.record(&self.end)?;
+        Ok(ConsumerEnd {
+            context: self.context,
+            event: self.end,
+        })
+    }
+}
+
+impl ConsumerEnd {
+    /// Returns `true` if the work before the end has completed. Never waits.
+    ///
+    /// # Errors
+    /// As [`ConsumerStream::end`].
+    pub fn has_passed(&self) -> Result<bool, Refused> {
+        let _current = self.context.push_current()?;
+        Ok(self.event.is_complete()?)
+    }
+
+    /// Blocks until the work before the end has completed.
+    ///
+    /// # Errors
+    /// As [`ConsumerStream::end`].
+    pub fn wait(&self) -> Result<(), Refused> {
+        let _current = self.context.push_current()?;
+        Ok(self.event.synchronize()?)
     }
 }

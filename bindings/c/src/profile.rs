@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char};
 use std::time::Duration;
 
 use millstream::report::{ClockSource, Profile, ProfileToken};
-use millstream::{Error, Pending};
+use millstream::{ComputeClient, Error, Pending};
 
 use crate::client::ms_client;
 use crate::device::ms_device;
@@ -101,6 +101,8 @@ enum State {
 /// A profile that was not ended. Dropping it ends it, so that the device stops measuring.
 struct Open {
     end: End,
+    /// Ends it at the drop, if the calls of what started it do not wait for room: an error would leave it open for ever.
+    waits: Option<ComputeClient>,
     /// `None` once it was ended.
     token: Option<ProfileToken>,
 }
@@ -111,7 +113,10 @@ type End = Box<dyn Fn(ProfileToken) -> Pending<Profile> + Send>;
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            drop((self.end)(token));
+            drop(match &self.waits {
+                Some(client) => client.end_profile(token),
+                None => (self.end)(token),
+            });
         }
     }
 }
@@ -150,10 +155,11 @@ impl State {
 
 fn started(
     token: ProfileToken,
+    waits: Option<ComputeClient>,
     end: impl Fn(ProfileToken) -> Pending<Profile> + Send + 'static,
 ) -> ms_profile {
     let (end, token) = (Box::new(end), Some(token));
-    let state = State::Open(Open { end, token });
+    let state = State::Open(Open { end, waits, token });
     ms_profile(Exclusive::new(state, "another call uses this profile"))
 }
 
@@ -164,7 +170,8 @@ exports! {
         give(out, || {
             let stream = stream_of(stream)?;
             let token = stream.start_profile()?;
-            Ok(started(token, move |token| stream.end_profile(token)))
+            let client = stream.client().clone();
+            Ok(started(token, Some(client), move |token| stream.end_profile(token)))
         })
     }
 
@@ -181,7 +188,7 @@ exports! {
                 true => client.start_profile()?,
                 false => client.start_profile_of(&streams)?,
             };
-            Ok(started(token, move |token| client.end_profile(token)))
+            Ok(started(token, None, move |token| client.end_profile(token)))
         })
     }
 
@@ -193,7 +200,7 @@ exports! {
             let token = device.start_profile()?;
             // Not the device, whose last reference closes it.
             let client = device.new_client();
-            Ok(started(token, move |token| client.end_profile(token)))
+            Ok(started(token, None, move |token| client.end_profile(token)))
         })
     }
 

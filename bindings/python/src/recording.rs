@@ -14,7 +14,7 @@ use crate::element;
 use crate::elements::{Shape, bytes_of, fill_with};
 use crate::errors::{argument_error, exception};
 use crate::exchange::origin::Origin;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, ParameterKind};
 use crate::submit::Submitter;
 
 /// Numbers recorders, so that a scalar parameter is used with its own recording only.
@@ -131,6 +131,8 @@ impl Recorder {
     fn scalar(&self, dtype: &Bound<'_, PyAny>) -> PyResult<ScalarParameter> {
         let (py, dtype) = (dtype.py(), element::parse(dtype)?);
         let slot = self.with_state(py, |state| {
+            // `None` after `finish`: the recording would not know the scalar.
+            state.recorder.as_ref()?;
             state.scalars.push(dtype);
             Some(Ok(state.scalars.len() as u32 - 1))
         })?;
@@ -172,7 +174,10 @@ impl Recorder {
             let Ok(scalar) = given.cast::<ScalarParameter>() else {
                 return Ok(false);
             };
-            slots.push((offset / 8, self.slot_of(scalar.get(), dtype, offset)?));
+            slots.push((
+                offset / 8,
+                self.slot_of(kernel, scalar.get(), (dtype, offset))?,
+            ));
             Ok(true)
         })?;
         let mut words: Vec<_> = words.into_iter().map(RecordedWord::Value).collect();
@@ -217,7 +222,12 @@ impl Recorder {
     }
 
     /// Returns the slot of a scalar parameter, which needs a word of its own.
-    fn slot_of(&self, scalar: &ScalarParameter, dtype: DType, offset: usize) -> PyResult<u32> {
+    fn slot_of(
+        &self,
+        kernel: &Kernel,
+        scalar: &ScalarParameter,
+        (dtype, offset): (DType, usize),
+    ) -> PyResult<u32> {
         if scalar.recorder != self.number {
             return Err(argument_error("the scalar belongs to another recorder"));
         }
@@ -228,7 +238,14 @@ impl Recorder {
             );
             return Err(argument_error(message));
         }
-        if !offset.is_multiple_of(8) {
+        let shares_word = |kind: &ParameterKind| match kind {
+            ParameterKind::Scalar { offset: other, .. } => {
+                *other != offset && other / 8 == offset / 8
+            }
+            ParameterKind::Binding { .. } => false,
+        };
+        let mut others = kernel.parameters.iter();
+        if others.any(|parameter| shares_word(&parameter.kind)) {
             let message = "this kernel packs several numbers in a word; use a kernel of the IR for parameters";
             return Err(argument_error(message));
         }
@@ -300,7 +317,10 @@ fn words_of(recording: &Recording, values: Option<&Bound<'_, PyDict>>) -> PyResu
         if scalar.recorder != recording.number {
             return Err(argument_error("the scalar belongs to another recording"));
         }
-        words[scalar.slot as usize] = Some(element::bits_of(scalar.dtype, &value)?);
+        let Some(word) = words.get_mut(scalar.slot as usize) else {
+            return Err(argument_error("the scalar belongs to another recording"));
+        };
+        *word = Some(element::bits_of(scalar.dtype, &value)?);
     }
     // Scalars that no launch takes have no words.
     words.truncate(recording.recording.words());

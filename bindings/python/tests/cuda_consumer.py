@@ -159,6 +159,21 @@ def close_early(library: Library) -> None:
     assert library.result() == [0] * LENGTH
 
 
+def destroyed(device: ms.Device, library: Library) -> None:
+    """The library destroys its streams as soon as it has freed the arrays. Each end is waited for by itself."""
+    ours = device.stream()
+    streams = [ctypes.c_void_p() for _ in range(8)]
+    for number, stream in enumerate(streams):
+        library.call("cuStreamCreate", ctypes.byref(stream), NON_BLOCKING)
+        buffer = ours.zeros(LENGTH, ms.i32)
+        with buffer.map(writable=True) as mapped:
+            taken = Taken(mapped.__dlpack__(stream=stream.value, max_version=(1, 0)))
+            library.call("cuMemsetD32Async", ctypes.c_uint64(taken.tensor.data), number, LENGTH, stream)
+        taken.delete()
+        library.call("cuStreamDestroy_v2", stream)
+        assert ours.read(buffer).wait().tolist() == [number] * LENGTH
+
+
 def releasers() -> int:
     """Returns the number of threads that wait for the streams of consumers."""
     names = [task.read_text() for task in Path("/proc/self/task").glob("*/comm")]
@@ -177,6 +192,7 @@ def main(part: str) -> None:
             reuse(device, library)
             interface(device, library)
             refused(device)
+            destroyed(device, library)
             # One for all arrays that were freed.
             assert releasers() == 1
     if part == "ordered":

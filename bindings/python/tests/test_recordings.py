@@ -63,6 +63,8 @@ def test_replays_are_checked(device: ms.Device, stream: ms.Stream) -> None:
         recorder.launch(prepared, 1, source, target, 1.0, factor)
     recorder.launch(prepared, 1, source, target, factor, 100)
     recording = recorder.finish()
+    with pytest.raises(ms.ArgumentError, match="the recorder is finished"):
+        recorder.scalar(ms.f32)
     x, y, small = stream.zeros(100, ms.f32), stream.zeros(100, ms.f32), stream.zeros(50, ms.f32)
     with pytest.raises(ms.ArgumentError, match="scalar parameter 0 has no value"):
         stream.replay(recording, {source: x, target: y})

@@ -46,10 +46,14 @@ class Attempt:
 
 def _result(outcome: concurrent.futures.Future[T]) -> T:
     error = outcome.exception()
-    if error is not None:
+    if error is None:
+        return outcome.result()
+    try:
         # Without the tracebacks of the times before.
         raise error.with_traceback(None)
-    return outcome.result()
+    finally:
+        # The traceback has this frame, and would keep the error in a cycle.
+        del error, outcome
 
 
 class Answer(Generic[T]):

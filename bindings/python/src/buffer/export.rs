@@ -1,13 +1,14 @@
 //! Capsules of DLPack over the memory of a buffer, or over a copy of it on the host.
 
 use std::ptr;
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, LazyLock};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use millstream::DType;
-use millstream::backend::Process;
-use millstream::cuda::ConsumerStream;
+use millstream::backend::{Process, Refused};
+use millstream::cuda::{ConsumerEnd, ConsumerStream};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -94,7 +95,14 @@ impl Request {
                 let pin = pinned.map_or_else(|| Pin::take(py, buffer, false), Ok)?;
                 let consumer = pin.consumer(self.stream)?;
                 let pin = Some(pin);
-                (Memory::Pinned(Pinned { pin, consumer }), own)
+                (
+                    Memory::Pinned(Pinned {
+                        pin,
+                        consumer,
+                        process: Process::current(),
+                    }),
+                    own,
+                )
             }
             // Not by a task, which a writable pin would hold back.
             (Plan::Copy, Some(pin)) if own.is_host() => {
@@ -155,44 +163,86 @@ struct Pinned {
     /// `Some` until the drop.
     pin: Option<PinUse>,
     consumer: Option<ConsumerStream>,
+    process: Process,
 }
 
 impl Drop for Pinned {
-    /// Keeps the memory of a GPU until the consumer's stream has finished with it. Another thread waits for that: the
-    /// deleter may be called with the interpreter's lock.
+    /// Keeps the memory of a GPU until the consumer's stream has finished with it, which another thread finds out: the
+    /// deleter may be called with the interpreter's lock. The consumer may destroy the stream as soon as this returns.
     fn drop(&mut self) {
         let (pin, consumer) = (self.pin.take(), self.consumer.take());
-        if let Some(consumer) = consumer {
-            let (process, releaser) = &*RELEASER;
-            let left = (pin.map(PinUse::end), consumer);
-            match process.is_current() {
-                true => releaser
-                    .send(left)
-                    .unwrap_or_else(|unsent| finish(unsent.0)),
-                // A forked child has no such thread, and the memory is its parent's.
-                false => std::mem::forget(left),
-            }
+        let Some(consumer) = consumer else {
+            return;
+        };
+        if !self.process.is_current() {
+            // The memory is the parent's, and the driver cannot be called here.
+            std::mem::forget((pin, consumer));
+            return;
+        }
+        match consumer.end() {
+            Ok(end) => release((pin.map(PinUse::end), end)),
+            // Nothing uses the memory any more.
+            Err(Refused::Lost(_)) => {}
+            // A capture, for example: the end cannot be learned, so the memory is neither written nor reused. The pin still
+            // counts, and warnings about tasks that wait name it.
+            Err(_) => std::mem::forget(pin),
         }
     }
 }
 
-/// A pin that is kept for a stream.
-type Left = (Option<Arc<Pin>>, ConsumerStream);
+/// A pin that is kept until the work of a consumer has completed.
+type Left = (Option<Arc<Pin>>, ConsumerEnd);
 
-/// The thread that waits for the streams, one after the other, for as long as the process runs. If it cannot be started,
-/// sends fail.
-static RELEASER: LazyLock<(Process, Sender<Left>)> = LazyLock::new(|| {
-    let (sender, receiver) = mpsc::channel();
+/// The queue of the thread that drops pins, once it was started.
+static RELEASER: Mutex<Option<Sender<Left>>> = Mutex::new(None);
+
+/// How long the thread waits before it looks again: the shortest and the longest time.
+const LOOKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(32)];
+
+/// Hands a pin to the thread that drops it, which is started if there is none.
+fn release(left: Left) {
+    let mut sender = RELEASER.lock().unwrap_or_else(PoisonError::into_inner);
+    let unsent = match &*sender {
+        Some(running) => running.send(left).err().map(|unsent| unsent.0),
+        None => Some(left),
+    };
+    let Some(left) = unsent else { return };
+    let (queue, receiver) = mpsc::channel();
     let thread = thread::Builder::new().name("millstream-release".into());
-    let _ = thread.spawn(move || receiver.into_iter().for_each(finish));
-    (Process::current(), sender)
-});
+    match thread.spawn(move || drop_pins(&receiver)) {
+        Ok(_) => {
+            // The thread receives as long as there is a sender.
+            let _ = queue.send(left);
+            *sender = Some(queue);
+        }
+        Err(_) => {
+            drop(sender);
+            let _ = left.1.wait();
+        }
+    }
+}
 
-/// Waits for the stream, and drops the pin.
-fn finish((pin, consumer): Left) {
-    // An error means that the GPU is lost, and then nothing uses the memory.
-    let _ = consumer.synchronize();
-    drop(pin);
+/// Drops each pin once its end has passed, in whatever order they do: one stream may wait for what another pin holds back.
+/// The pause between two looks grows while nothing ends.
+fn drop_pins(receiver: &Receiver<Left>) {
+    let [shortest, longest] = LOOKS;
+    let (mut all, mut pause) = (Vec::<Left>::new(), shortest);
+    loop {
+        let next = match all.is_empty() {
+            true => receiver.recv().map_err(RecvTimeoutError::from),
+            false => receiver.recv_timeout(pause),
+        };
+        match next {
+            Ok(left) => {
+                all.push(left);
+                all.extend(receiver.try_iter());
+                pause = shortest;
+            }
+            Err(RecvTimeoutError::Timeout) => pause = longest.min(2 * pause),
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        all.retain(|(_, end)| !matches!(end.has_passed(), Ok(true) | Err(Refused::Lost(_))));
+    }
 }
 
 impl Memory {
