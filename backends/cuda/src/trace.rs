@@ -109,13 +109,12 @@ impl Origin {
     /// Returns when a task began and ended, in nanoseconds. Moves the origin to the end of the task once it is too far
     /// away for exact times.
     fn times(&mut self, timing: &Timing) -> Result<(f64, f64), Code> {
-        let since = |event: &CuEvent| {
-            event
-                .ms_since(&self.event)
-                .map(|ms| (ms, self.ns + f64::from(ms) * 1e6))
-        };
-        let ((_, start), (far, end)) = (since(&timing.start)?, since(&timing.end)?);
-        if far > NEAR_MS {
+        // The time of the task by itself: after hours of idling a distance from the origin is rounded to milliseconds.
+        let far = timing.start.ms_since(&self.event)?;
+        let took = timing.end.ms_since(&timing.start)?;
+        let start = self.ns + f64::from(far) * 1e6;
+        let end = start + f64::from(took) * 1e6;
+        if far + took > NEAR_MS {
             (self.event, self.ns) = (timing.end.clone(), end);
         }
         // Never before time 0: the clocks of the GPU and of the host may differ.

@@ -67,7 +67,7 @@ impl Drop for Recordings {
 }
 
 fn lock(state: &Mutex<Variants>) -> MutexGuard<'_, Variants> {
-    // A panic under the lock leaves the state consistent. Only the drop of the device waits for it.
+    // A panic under the lock ends the device's turns, so no later task is recorded. Only the drop of the device waits for it.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -181,7 +181,11 @@ impl VulkanDevice {
         };
         let state = Arc::new(Mutex::new(state));
         let states = &mut self.recordings.0;
-        states.retain(|state| state.strong_count() > 0);
+        if states.len() == states.capacity() {
+            states.retain(|state| state.strong_count() > 0);
+            // Room for as many as there are, so that not each further recording looks at all of them.
+            states.reserve(states.len() + 1);
+        }
         states.push(Arc::downgrade(&state));
         Box::new(state)
     }

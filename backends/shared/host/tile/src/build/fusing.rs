@@ -186,10 +186,9 @@ mod here {
             reduces: &Reduces<'_>,
             directs: &[(ValueId, usize)],
         ) -> Result<Vec<usize>, CompileError> {
-            // Each fold takes registers of its own, so as many as fit. An attempt that fails leaves nothing behind.
-            let folds = reduces.values.iter();
-            let folds = folds.filter_map(|value| self.foldable(*value)).count();
-            for folds in (0..=folds).rev() {
+            // All folds, which take registers of their own, or none: a part of them gains nothing. An attempt that fails
+            // leaves nothing behind.
+            for folds in [usize::MAX, 0] {
                 let before = (
                     self.slots.clone(),
                     self.places.clone(),
