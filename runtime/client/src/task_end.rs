@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_protocol::{
-    Extent, Failure, FailureRef, HostBytes, HostDone, HostOutcome, HostUpload, Reason,
+    Extent, Failure, FailureRef, HostBytes, HostDone, HostOutcome, HostUpload, Process, Reason,
 };
 use millstream_sync::facade::{Mutex, lock};
 
@@ -17,6 +17,8 @@ pub(crate) struct TaskEnd {
     extent: Extent,
     /// `None` once the end is reported.
     turn: Option<Turn>,
+    /// The process of the task. In a forked child an end is leaked, since a thread of the parent may hold its locks.
+    process: Process,
 }
 
 /// The turn of a task, to which its end is reported.
@@ -36,7 +38,12 @@ impl TaskEnd {
         permit: Option<Permit>,
     ) -> Self {
         let turn = Some(Turn::Come(done, permit));
-        Self { name, extent, turn }
+        Self {
+            name,
+            extent,
+            turn,
+            process: Process::current(),
+        }
     }
 
     /// Creates the end of a task that may not have begun.
@@ -45,6 +52,7 @@ impl TaskEnd {
             name,
             extent: Extent::NotRun,
             turn: Some(Turn::Awaited(meeting)),
+            process: Process::current(),
         }
     }
 
@@ -54,6 +62,9 @@ impl TaskEnd {
     }
 
     fn end(&mut self, outcome: HostOutcome) {
+        if !self.process.is_current() {
+            return std::mem::forget((self.turn.take(), outcome));
+        }
         match self.turn.take() {
             Some(Turn::Come(done, _permit)) => done.end(outcome),
             Some(Turn::Awaited(meeting)) => Meeting::outcome(&meeting, outcome),

@@ -6,8 +6,8 @@ use rstest::rstest;
 
 use crate::support::*;
 
-/// I2: later tasks are ordered after the work of another library's stream, if the owner of the guard synchronizes the
-/// stream before it drops the guard.
+/// I2: later tasks are ordered after the work of another library's stream, if the owner of the guard waits for the end
+/// of that work before it drops the guard.
 #[rstest]
 fn tasks_wait_for_the_stream_of_another_library_i2(#[values(1, 2, 3, 4)] seed: u64) {
     let _gpu = gpu(seed);
@@ -28,8 +28,8 @@ fn tasks_wait_for_the_stream_of_another_library_i2(#[values(1, 2, 3, 4)] seed: u
             reply.send(copied.is_ok());
         });
     assert!(issued.wait().unwrap());
-    consumer.synchronize().unwrap();
-    drop((consumer, guard));
+    consumer.end().unwrap().wait().unwrap();
+    drop(guard);
     assert_eq!(ours.read(&target).wait().unwrap(), [7; 4096]);
     ours.fill(&target, 2).unwrap();
     assert_eq!(ours.read(&target).wait().unwrap(), [2; 4096]);
