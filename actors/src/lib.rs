@@ -40,7 +40,6 @@ mod epoch;
 mod executor;
 mod gc_actor;
 mod host;
-mod opening;
 mod reopen;
 mod scheduler;
 pub mod server;

@@ -30,32 +30,26 @@
 //! and `tests/alone/driven_frame.rs` of the workspace check sleeps, and the conformance suite runs every test on driven
 //! devices.
 
-use std::sync::Arc;
-use std::task::Waker;
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-use millstream_protocol::{
-    Backend, CompletionWait, Report,
-    marks::{mark_runtime_thread, mark_user_code},
-};
+use millstream_protocol::marks::{mark_runtime_thread, mark_user_code};
+use millstream_protocol::{Backend, CompletionWait, Report};
 use millstream_sync::bell::Bell;
 use millstream_sync::deferred_wakes::{self, DeferredWakes};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
-use millstream_sync::facade::{lock, thread, with_stack};
+use millstream_sync::facade::{THREADS, lock, thread, with_stack};
+use millstream_sync::thread_flag;
 
+use super::closing::{Attempt, Remainder};
+use super::{Core, Executor};
 use crate::effects::UserCode;
-use crate::executor::closing::{Attempt, Remainder};
-use crate::executor::{Core, Executor};
 
 mod closing;
-mod inside;
-mod model;
 mod rest;
 #[cfg(test)]
 mod tests;
-
-use inside::InsideMark;
-pub(crate) use inside::is_inside;
 
 /// How long one step of a waiting thread lets the backend run before the thread checks for its answer.
 pub(crate) const DRIVE_BUDGET: Duration = Duration::from_micros(200);
@@ -260,5 +254,81 @@ impl<B: Backend> Drive for Executor<B> {
         self.driven
             .as_ref()
             .map_or(0, |driven| driven.bell.sleepers())
+    }
+}
+
+// The mark of the thread that is inside a driven device.
+
+thread_flag! {
+    /// Whether the thread is inside a driven device, under its lock.
+    Inside
+}
+
+/// Returns `true` if the calling thread is inside a driven device.
+pub(crate) fn is_inside() -> bool {
+    Inside::get()
+}
+
+/// Marks the thread as inside the device until dropped.
+struct InsideMark;
+
+impl InsideMark {
+    fn enter() -> Self {
+        Inside::set(true);
+        Self
+    }
+}
+
+impl Drop for InsideMark {
+    fn drop(&mut self) {
+        Inside::set(false);
+    }
+}
+
+// A driven device inside a user's model, where no thread pumps. Once code of the user waits for the device without
+// driving it, every call runs it until there is nothing to do, and so does everything that ends without a call (a
+// guard, a handle). Outside of models this does nothing.
+
+impl<B: Backend> Executor<B> {
+    /// Notes that code of the user waits for the device without driving it.
+    pub(crate) fn set_awaited(self: &Arc<Self>) {
+        if let Some(driven) = &self.driven {
+            // Relaxed: read in models only, in which one thread runs at a time.
+            driven.is_awaited.store(true, Ordering::Relaxed);
+            self.run_model();
+        }
+    }
+
+    /// In a model, runs the device on the calling thread until there is nothing to do, if code of the user waits for
+    /// it.
+    pub(crate) fn run_model(self: &Arc<Self>) {
+        if THREADS {
+            return;
+        }
+        let Some(driven) = &self.driven else { return };
+        // Relaxed: see `set_awaited`.
+        if !driven.is_awaited.load(Ordering::Relaxed) || is_inside() {
+            return;
+        }
+        let waker = Waker::from(Arc::new(ModelWaker(Arc::downgrade(self))));
+        loop {
+            // Armed before the step, so that no wake during the step is missed.
+            self.gate.arm(&waker);
+            if !self.step(DRIVE_BUDGET) {
+                break;
+            }
+        }
+    }
+}
+
+/// Runs the device of a model when something ends without a message: a guard, a handle.
+struct ModelWaker<B: Backend>(Weak<Executor<B>>);
+
+impl<B: Backend> Wake for ModelWaker<B> {
+    fn wake(self: Arc<Self>) {
+        if let Some(device) = self.0.upgrade() {
+            device.ring();
+            device.run_model();
+        }
     }
 }

@@ -11,7 +11,7 @@ use millstream_protocol::{Point, Priority};
 use smallvec::{SmallVec, smallvec};
 
 use super::Scheduler;
-use crate::stream_actor::held_task::HeldTask;
+use crate::stream_actor::HeldTask;
 use crate::stream_actor::{Parked, Waiter};
 
 impl Scheduler {

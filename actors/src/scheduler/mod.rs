@@ -64,16 +64,11 @@
 //! `server/moves_busy`, `server/wake_forgotten`, `invariants/i1_stream_reversed`, `invariants/i12_low_priority_starves`
 //! and `invariants/i12_one_too_many_in_flight` break this module.
 
-mod cursors;
 mod dependencies;
 mod depth;
 mod held_tasks;
-mod host_functions;
-mod profile_cover;
-mod quantum;
 mod queue;
 mod queue_assignment;
-mod teardown;
 mod turns;
 
 #[cfg(test)]
@@ -86,8 +81,8 @@ use std::time::Duration;
 use millstream_protocol::{ClientId, QueueId, Settings, Strategy};
 use slab::Slab;
 
+use crate::stream_actor::HeldTask;
 use crate::stream_actor::StreamActor;
-use crate::stream_actor::held_task::HeldTask;
 use depth::Depth;
 use millstream_state::observers::meter::ReadClock;
 use millstream_state::pending::Pending;

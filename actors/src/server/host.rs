@@ -10,7 +10,7 @@ use millstream_protocol::{
 
 use super::issue::IssueOutcome;
 use super::{Effect, HostToken, Server};
-use crate::stream_actor::held_task::HeldTask;
+use crate::stream_actor::HeldTask;
 use millstream_state::points::Points;
 
 impl<B: Backend> Server<B> {

@@ -12,8 +12,8 @@ use millstream_protocol::{
     TaskExtras,
 };
 
+use super::admit::OpFlags;
 use super::host::answer_caller;
-use super::op_flags::OpFlags;
 use super::withdrawals::Withdrawals;
 use super::{Effect, Server};
 use millstream_state::points::Points;

@@ -88,50 +88,43 @@
 
 mod admit;
 mod call;
-mod deferred_drops;
 mod device;
 mod drops;
-mod effects;
 mod flush;
 mod host;
 mod issue;
-mod log;
 mod loss;
-mod memory_waiters;
-mod metrics;
-mod op_flags;
-mod parts;
+mod observing;
 mod pass;
-mod profiles;
 mod progress;
 mod queries;
-mod registration;
 mod replay;
 mod reserve;
-mod task_spans;
 mod withdrawals;
 
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use deferred_drops::DeferredDrops;
-pub use effects::{Effect, Handover, HostToken};
-use millstream_protocol::{Backend, BoundSlice, Op, QueueId, Settings, Stats, Table, Task};
-use op_flags::OpFlags;
-use withdrawals::Withdrawals;
-
-use crate::scheduler::{QueueState, Scheduler};
-use crate::server::device::Device;
+use admit::OpFlags;
+use device::Device;
+use drops::DeferredDrops;
+use millstream_protocol::{
+    Backend, BoundSlice, DeferredDrop, HostWork, Op, QueueId, Settings, Stats, Table, Task,
+};
 use millstream_state::hazards::Hazards;
 use millstream_state::memory::Memory;
 use millstream_state::objects::Objects;
 use millstream_state::observers::Observers;
 use millstream_state::observers::log_writer::LogWriter;
 use millstream_state::points::Points;
+use withdrawals::Withdrawals;
+
+use crate::scheduler::{QueueState, Scheduler};
 
 /// The conductor of a device.
 pub struct Server<B: Backend> {
@@ -148,7 +141,7 @@ pub struct Server<B: Backend> {
     pub(crate) effects: VecDeque<Effect>,
     withdrawals: Withdrawals,
     /// A held task that will free memory, if reservations wait for it: see `memory_waiters`.
-    witness: Option<memory_waiters::Witness>,
+    witness: Option<reserve::Witness>,
     /// The number of tasks that were accepted and will not be issued because the device is lost.
     tasks_lost: u64,
     scratch: Scratch,
@@ -291,4 +284,48 @@ impl<B: Backend> Server<B> {
         stats.queues = self.queue_stats();
         stats
     }
+}
+
+// Effects: work that leaves the server, for the actors to do on their threads.
+//
+// The channel to the GC actor is bounded, and the device thread does not wait for it: an effect that finds no room is
+// put back to the front, and the GC actor wakes the device thread once it has received. `Server::effects` is a deque and not
+// an intrusive list, because values and host functions come in boxes that were allocated when they were made, and the
+// deque keeps its capacity: the steady state allocates nothing (I9, `tests/alone/no_heap.rs`).
+//
+// Host functions and the values of `Stream::drop_after` count towards `max_jobs` (I12). Dropped kernels and recordings
+// have no limit: a destructor that blocks the GC actor for ever lets them pile up.
+
+/// Work for the actors.
+pub enum Effect {
+    /// Run a host function, where its [`HostPlace`](millstream_protocol::HostPlace) says.
+    /// [`Server::host_finished`](Server::host_finished) must be called when its
+    /// [`HostDone`](millstream_protocol::HostDone) was dropped.
+    Host {
+        /// The code.
+        work: HostWork,
+        /// The resources of its bindings, if it requested them.
+        resources: Option<Box<dyn Any + Send>>,
+        /// The token for `host_finished`.
+        token: HostToken,
+    },
+    /// Hand this over to the GC actor.
+    HandOver(Handover),
+}
+
+/// A value that the GC actor drops, and the points that must have passed before.
+pub struct Handover {
+    /// The points.
+    pub after: Points,
+    /// The value.
+    pub value: DeferredDrop,
+    /// When the server gave it up, in nanoseconds; 0 if that is not measured.
+    pub since_ns: u64,
+}
+
+/// Names a host function that was started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostToken {
+    stream: u32,
+    sequence: u64,
 }

@@ -9,7 +9,7 @@ use millstream_protocol::{
 };
 
 use super::Server;
-use super::op_flags::OpFlags;
+use super::admit::OpFlags;
 use crate::scheduler::Passing;
 use millstream_state::hazards::Accessor;
 use millstream_state::observers::sampling::PASSING;

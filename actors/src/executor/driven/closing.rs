@@ -15,7 +15,7 @@ use millstream_sync::facade::atomic::Ordering;
 use millstream_sync::facade::{thread, with_stack};
 
 use super::DRIVE_BUDGET;
-use super::inside::is_inside;
+use super::is_inside;
 use super::rest::NAP;
 use crate::executor::Executor;
 use crate::executor::closing::{Attempt, end_epoch};
