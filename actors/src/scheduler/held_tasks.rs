@@ -158,14 +158,12 @@ impl Scheduler {
     pub(crate) fn unpark(&mut self, stream: u32) {
         self.streams[stream as usize].parked = Parked::No;
     }
-}
 
-// Host functions: they run once the tasks before them have completed, on every queue that they come after.
-//
-// A stream whose first task is a host function is parked until then (`Parked::HostWaits`). The function runs on
-// another thread, and its stream stays parked until it has ended (`Parked::HostRuns`).
+    // Host functions: they run once the tasks before them have completed, on every queue that they come after.
+    //
+    // A stream whose first task is a host function is parked until then (`Parked::HostWaits`). The function runs on
+    // another thread, and its stream stays parked until it has ended (`Parked::HostRuns`).
 
-impl Scheduler {
     /// Parks a stream: its first task is a host function that waits until its dependencies have completed.
     pub(crate) fn park_on_host(&mut self, stream: u32) {
         let actor = &mut self.streams[stream as usize];
@@ -253,11 +251,9 @@ impl Scheduler {
     pub(crate) fn host_runs(&self) -> bool {
         !self.host_names.is_empty()
     }
-}
 
-// The tasks of a stream that the token of a profile covers.
+    // The tasks of a stream that the token of a profile covers.
 
-impl Scheduler {
     /// Starts to cover: `token` covers the tasks that `stream` receives from here on.
     pub(crate) fn cover(&mut self, stream: u32, token: u64) {
         let actor = self.stream_mut(stream);
@@ -289,11 +285,9 @@ impl Scheduler {
         let covering = covers.filter(move |(_, tasks)| tasks.contains(&sequence));
         covering.map(|(token, _)| *token)
     }
-}
 
-// The end of streams when their device is lost or closed: held tasks are taken out, and credits end.
+    // The end of streams when their device is lost or closed: held tasks are taken out, and credits end.
 
-impl Scheduler {
     /// Ends the credits of all streams, so that callers which wait for credit return (I5). No stream has a turn or waits
     /// for a point afterwards.
     pub(crate) fn end(&mut self) {

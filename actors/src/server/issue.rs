@@ -272,36 +272,34 @@ impl<B: Backend> Server<B> {
         self.finish(stream, held, Point::new(queue, 0));
         self.scheduler.resume(stream);
     }
-}
 
-// Parts: how a task that takes more cursors than its queue has room for is issued (I12).
-//
-// A replay takes a cursor for each task of its recording, and a copy to the host one for each of its results. If they
-// do not fit, the task does not pass through. It is issued in parts and stays the first held task of its stream until
-// the last part is issued; its queue keeps what is left (`Unfinished`). Until then no other stream issues there, so
-// the cursors are consecutive. The device thread wakes when there is room, as for any task, and a flush of the queue
-// continues it before any turn.
-//
-// ```text
-// depth 4, a replay of 6 tasks   issued     in flight   the stream holds
-// issue_first                    1 2 3 4    4           the replay (unfinished, next 4)
-// 2 complete: progress                      2           the replay
-// flush_queue                    5 6        4           nothing
-// ```
-//
-// Issued as a whole, a recording of 3,000 tasks that is no graph fills a CUDA stream at about 1,000 pending
-// operations, and the driver blocks the device thread for everyone. To split recordings when they are made would cut
-// their graphs; a thread that blocks in the driver would need locks around every call of the context. A replay of
-// 5,000 tasks on the CPU takes 220 to 247 ns for each task instead of 393 to 451, because the entries stay in the
-// ring of the queue.
-//
-// # What checks it
-//
-// `server/tests/order.rs`, the random programs, of which some have devices with fewer tasks in flight than replays
-// have, and `a_long_replay_does_not_fill_the_stream_i12` on the fake CUDA driver. The mutant
-// `invariants/i12_replay_ignores_room` breaks this file.
+    // Parts: how a task that takes more cursors than its queue has room for is issued (I12).
+    //
+    // A replay takes a cursor for each task of its recording, and a copy to the host one for each of its results. If they
+    // do not fit, the task does not pass through. It is issued in parts and stays the first held task of its stream until
+    // the last part is issued; its queue keeps what is left (`Unfinished`). Until then no other stream issues there, so
+    // the cursors are consecutive. The device thread wakes when there is room, as for any task, and a flush of the queue
+    // continues it before any turn.
+    //
+    // ```text
+    // depth 4, a replay of 6 tasks   issued     in flight   the stream holds
+    // issue_first                    1 2 3 4    4           the replay (unfinished, next 4)
+    // 2 complete: progress                      2           the replay
+    // flush_queue                    5 6        4           nothing
+    // ```
+    //
+    // Issued as a whole, a recording of 3,000 tasks that is no graph fills a CUDA stream at about 1,000 pending
+    // operations, and the driver blocks the device thread for everyone. To split recordings when they are made would cut
+    // their graphs; a thread that blocks in the driver would need locks around every call of the context. A replay of
+    // 5,000 tasks on the CPU takes 220 to 247 ns for each task instead of 393 to 451, because the entries stay in the
+    // ring of the queue.
+    //
+    // # What checks it
+    //
+    // `server/tests/order.rs`, the random programs, of which some have devices with fewer tasks in flight than replays
+    // have, and `a_long_replay_does_not_fill_the_stream_i12` on the fake CUDA driver. The mutant
+    // `invariants/i12_replay_ignores_room` breaks this file.
 
-impl<B: Backend> Server<B> {
     /// Returns `true` if the queue has room for all cursors that a task takes, after a refresh.
     pub(super) fn fits(&mut self, queue: QueueId, op: &Op) -> bool {
         let cursors = self.cursors_of(op);

@@ -132,11 +132,9 @@ impl<B: Backend> Server<B> {
             self.scheduler.limit_depth(depth);
         }
     }
-}
 
-// The owners and names of tasks at their points, for traces and profiles.
+    // The owners and names of tasks at their points, for traces and profiles.
 
-impl<B: Backend> Server<B> {
     /// Records a task that will be at `point` for the observers. One load and one branch while nothing observes tasks.
     #[inline]
     pub(super) fn note_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
@@ -203,11 +201,9 @@ impl<B: Backend> Server<B> {
         let live = self.scheduler.live_numbers();
         self.observers.trace.take(&live)
     }
-}
 
-// The metrics of a device: `Metrics`.
+    // The metrics of a device: `Metrics`.
 
-impl<B: Backend> Server<B> {
     /// Sets the meter that the server shares with the other threads of its device.
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
         self.observers.meter = meter;
@@ -289,11 +285,9 @@ impl<B: Backend> Server<B> {
             oldest.map(|since| self.observers.meter.now_ns().saturating_sub(since));
         collection
     }
-}
 
-// Log messages, through `tracing`. They are formatted only if they are wanted: a silent log costs one comparison.
+    // Log messages, through `tracing`. They are formatted only if they are wanted: a silent log costs one comparison.
 
-impl<B: Backend> Server<B> {
     /// Level basic: a stream is flushed, and why.
     #[inline]
     pub(super) fn log_flush(&self, stream: u32, reason: FlushReason) {

@@ -122,14 +122,12 @@ impl<B: Backend> Server<B> {
         }
         stats
     }
-}
 
-// Registration: how objects are added under their slots.
-//
-// An object is added by a registration or reservation, and lives while it has handles or held tasks. Then
-// `drops` removes it and recycles its slot.
+    // Registration: how objects are added under their slots.
+    //
+    // An object is added by a registration or reservation, and lives while it has handles or held tasks. Then
+    // `drops` removes it and recycles its slot.
 
-impl<B: Backend> Server<B> {
     /// Adds an object under its slot.
     pub(super) fn register(&mut self, registration: Registration) {
         match registration {
