@@ -53,9 +53,6 @@
 pub mod backend;
 #[cfg(feature = "cuda")]
 pub mod cuda;
-#[cfg(feature = "instances")]
-#[doc(hidden)]
-pub mod instances;
 pub mod metrics;
 pub mod timeline;
 #[cfg(feature = "vulkan")]
@@ -72,7 +69,6 @@ pub use millstream_sim as sim;
 pub use cuda::Cuda;
 pub use millstream_actors::{Device, Driver};
 pub use millstream_cpu::{Cpu, CpuResources};
-pub use millstream_protocol::{DeviceOptions, DeviceProperties, Health, Strategy};
 pub use millstream_sync::facade::SpinPolicy;
 #[cfg(feature = "vulkan")]
 pub use vulkan::Vulkan;
@@ -82,22 +78,22 @@ pub use millstream_client::{
     ClientBuilder, ComputeClient, ExternalTask, LateWrite, Pending, Recorder, Recording,
     ReplayArgs, ResourceGuard, Returned, StagedTask, Stream, StreamPoint,
 };
-pub use millstream_protocol::{CancelToken, Priority};
 
 // Buffers.
 pub use millstream_client::Recycled;
 pub use millstream_client::handle::Handle;
-pub use millstream_client::{Tensor, TensorSpec};
 pub use millstream_ir::DType;
-pub use millstream_protocol::{Access, AllocationMode, Element, MemoryOptions, bf16, f16};
 
 // Kernels and their arguments.
 pub use millstream_client::arguments::{
     Argument, Bound, CubeCount, LaunchArgs, Read, ScalarParameter, Update, Write, bind, read,
     update, write,
 };
-pub use millstream_client::{KernelHandle, TypedKernel};
-pub use millstream_protocol::{Cube, CubeShape, Kernel, Metadata, NativeArgs, Source};
+pub use millstream_client::{KernelHandle, Tensor, TensorSpec, TypedKernel};
+pub use millstream_protocol::{
+    Access, AllocationMode, CancelToken, Cube, CubeShape, DeviceOptions, DeviceProperties, Element,
+    Health, Kernel, MemoryOptions, Metadata, NativeArgs, Priority, Source, Strategy, bf16, f16,
+};
 
 // Errors and failures.
 pub use millstream_protocol::{Error, Failure, FailureRef, OpenError, Reason};

@@ -10,8 +10,8 @@ use millstream_protocol::{
 };
 use millstream_state::observers::does_work;
 use millstream_state::observers::meter::{Meter, ReadClock};
+use millstream_state::observers::meter::{NOT_FOLLOWED, PASSING};
 use millstream_state::observers::profiles::{Ended, Tokens};
-use millstream_state::observers::sampling::{NOT_FOLLOWED, PASSING};
 use millstream_sync::reply::ReplySender;
 
 use super::Server;

@@ -12,7 +12,7 @@ use super::Server;
 use super::admit::OpFlags;
 use crate::scheduler::Passing;
 use millstream_state::hazards::Accessor;
-use millstream_state::observers::sampling::PASSING;
+use millstream_state::observers::meter::PASSING;
 
 impl<B: Backend> Server<B> {
     /// Enters a task in the access logs and issues it to the queue on which its stream is alone. No log has an entry of

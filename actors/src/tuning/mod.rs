@@ -15,8 +15,7 @@ mod background;
 mod file;
 
 pub use background::Background;
-pub use file::FileStore;
-pub use file::{StoredChoices, stored_choices};
+pub use file::{FileStore, StoredChoices, stored_choices};
 
 // Measures work with the host's clock.
 

@@ -1,21 +1,20 @@
 //! [`Recording`], and its replay as one message.
 
 mod args;
-mod overlap;
 
 use std::sync::{Arc, Weak};
 
-pub use args::ReplayArgs;
-
+use millstream_protocol::recording::{Parameter, RecordedTask, overlapping_task};
 use millstream_protocol::{
     ArgumentError, ArgumentErrorKind, Binding, Element, Error, SliceId, SlotRef,
-    recording::{Parameter, RecordedTask, overlapping_task},
 };
 
 use crate::arguments::ScalarParameter;
 use crate::handle::Handle;
 use crate::scalar_values::ScalarParameters;
 use crate::{DeviceShared, Stream};
+
+pub use args::ReplayArgs;
 
 /// Tasks that were checked and resolved once, and can be replayed any number of times.
 ///
@@ -222,7 +221,7 @@ impl RecordingShared {
             ));
         }
         // Recorded parameters never overlap. Rebound ones may, so then each task is checked again.
-        let overlap = rebinds && overlap::any(bindings);
+        let overlap = rebinds && any(bindings);
         if overlap && let Some(overlap) = overlapping_task(&self.tasks, bindings) {
             let what = format!(
                 "overlaps parameter {} where task {} writes one of them; copy one of them first",
@@ -250,4 +249,74 @@ fn parameter_error(kind: ArgumentErrorKind, index: usize, what: &str) -> Box<Err
 #[cold]
 fn misused(index: usize, what: &str) -> Box<Error> {
     parameter_error(ArgumentErrorKind::Parameter, index, what)
+}
+
+// Whether the bindings of one replay overlap.
+
+/// The number of bindings up to which each is compared with each other, which needs no heap (I9). More are sorted.
+const COMPARED_MAX: usize = 64;
+
+/// Returns `true` if two of the bindings overlap and one of the two is written.
+#[inline]
+fn any(bindings: &[Binding]) -> bool {
+    if bindings.len() > COMPARED_MAX {
+        return any_sorted(bindings.to_vec());
+    }
+    any_compared(bindings)
+}
+
+#[inline]
+fn any_compared(bindings: &[Binding]) -> bool {
+    bindings.iter().enumerate().any(|(index, first)| {
+        let others = &bindings[index + 1..];
+        others.iter().any(|second| first.conflicts(second))
+    })
+}
+
+/// As [`any`], for many bindings.
+fn any_sorted(mut bindings: Vec<Binding>) -> bool {
+    bindings.retain(|binding| binding.len > 0);
+    bindings.sort_unstable_by_key(|binding| (binding.slice, binding.offset));
+    // Of one slice, the bindings so far, and those that are written, end here.
+    let (mut slice, mut end, mut written_end) = (None, 0, 0);
+    bindings.iter().any(|binding| {
+        if slice.replace(binding.slice) != Some(binding.slice) {
+            (end, written_end) = (0, 0);
+        }
+        let writes = binding.access.writes();
+        let conflicts = binding.offset < if writes { end } else { written_end };
+        let own_end = binding.offset + binding.len;
+        end = end.max(own_end);
+        if writes {
+            written_end = written_end.max(own_end);
+        }
+        conflicts
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_protocol::{Access, SliceId};
+    use millstream_sync::slots::SlotId;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn binding() -> impl Strategy<Value = Binding> {
+        let access = prop::sample::select(vec![Access::Read, Access::Write, Access::ReadWrite]);
+        (0_u32..4, 0_u64..40, 0_u64..6, access).prop_map(|(index, offset, len, access)| {
+            let slot = SlotId {
+                index,
+                generation: 0,
+            };
+            Binding::new(SliceId(slot), offset, len, access)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn sorting_finds_what_comparing_all_pairs_finds(bindings in prop::collection::vec(binding(), 0..12)) {
+            prop_assert_eq!(any_sorted(bindings.clone()), any_compared(&bindings));
+        }
+    }
 }

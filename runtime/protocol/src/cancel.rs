@@ -19,16 +19,15 @@
 
 mod drop_guard;
 mod ledger;
-mod withdrawal;
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 pub use drop_guard::DropGuard;
+pub use ledger::{Withdrawal, Withdrawals};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, MutexGuard, Statistic, lock};
 use millstream_sync::timeline::Timeline;
-pub use withdrawal::{Withdrawal, Withdrawals};
 
 use crate::failure::Reason;
 use crate::id::Cursor;

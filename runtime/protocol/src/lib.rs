@@ -23,22 +23,18 @@
 //! Users depend on `millstream`, which re-exports the user-facing types. More is public here because several crates
 //! build on this one.
 
-mod access;
 mod backend;
 mod binding;
 pub mod block;
 mod cancel;
 mod channel;
 mod charge;
-mod deferred_drop;
 mod device_status;
 mod element;
 mod error;
 mod failure;
-mod feature;
 pub mod hazard;
 mod health;
-mod health_state;
 mod id;
 #[cfg_attr(not(feature = "journal"), path = "no_journal.rs")]
 pub mod journal;
@@ -51,7 +47,6 @@ mod memory;
 mod message;
 pub mod metrics;
 mod options;
-mod priority;
 mod process;
 mod profile;
 mod properties;
@@ -63,17 +58,15 @@ pub mod staging;
 mod table;
 pub mod threads;
 
-pub use access::Access;
 pub use backend::{
     Backend, BoundCount, BoundPlan, BoundSlice, Call, Compiler, CompletionWait, Held, HostContext,
     HostData, Large, Launch, Open, Plan, Prepared, Replay, Span, StartOutcome, Step, TaskPoint,
     Verdict,
 };
-pub use binding::Binding;
+pub use binding::{Access, Binding};
 pub use cancel::{CancelToken, DropGuard, Ring, Tally, Terms, Withdrawal, Withdrawals};
 pub use channel::{ComputeChannel, Job, Message, Refusal, Slot, StepIn};
 pub use charge::{Charge, Holding, Limit};
-pub use deferred_drop::{DeferredDrop, Release};
 pub use device_status::DeviceStatus;
 pub use element::{Element, bf16, f16};
 pub use error::{
@@ -81,9 +74,7 @@ pub use error::{
     ReopenError,
 };
 pub use failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason, Remote};
-pub use feature::Feature;
-pub use health::{Health, Recovery};
-pub use health_state::{HealthState, HealthWatch, Remains};
+pub use health::{Health, HealthState, HealthWatch, Recovery, Remains};
 pub use id::{
     ClientId, ClientSlotId, Cursor, KernelId, MAX_QUEUES, Point, QueueId, RecordingId, SliceId,
     StreamId,
@@ -105,11 +96,10 @@ pub use message::{
     Registration, ReleaseToken, Reply, RestFn, Scope, Spans, SyncParts, Task, TaskExtras, Ticket,
 };
 pub use options::{AtLimit, DeviceOptions, LogLevel, Logs, Settings, Strategy};
-pub use priority::Priority;
 pub use process::Process;
 pub use profile::{ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken};
-pub use properties::{ALIGNMENT_MAX, ALIGNMENT_MIN, DeviceProperties};
-pub use releases::Releases;
+pub use properties::{ALIGNMENT_MAX, ALIGNMENT_MIN, DeviceProperties, Feature, Priority};
+pub use releases::{DeferredDrop, Release, Releases};
 pub use report::{
     ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
 };

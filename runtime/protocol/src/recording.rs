@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::access::Access;
+use crate::binding::Access;
 use crate::binding::Binding;
 use crate::hazard::order::{Order, Touch};
 use crate::id::{KernelId, SliceId};

@@ -68,8 +68,8 @@
 
 use std::sync::Arc;
 
-use crate::access::Access;
 use crate::backend::BoundSlice;
+use crate::binding::Access;
 use crate::failure::{Failure, FailureRef};
 use crate::table::Table;
 

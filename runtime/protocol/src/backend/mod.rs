@@ -1,22 +1,20 @@
 //! The [`Backend`] trait: what a device must do, over plain data. Its documentation states the duties of both sides.
 
-mod completion_wait;
-mod held;
 mod open;
 mod plan;
 mod task;
+mod waiting;
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use completion_wait::CompletionWait;
-pub use held::{Held, Large, StartOutcome};
 use millstream_ir::{Blocking, Program};
 use millstream_sync::timeline::Timeline;
 pub use open::{HostContext, Open};
 pub use plan::{BoundPlan, Call, Plan, Replay, Step};
 pub use task::{BoundCount, BoundSlice, HostData, Launch, TaskPoint};
+pub use waiting::{CompletionWait, Held, Large, StartOutcome};
 
 use crate::cancel::Withdrawal;
 use crate::error::{KernelError, Refused};

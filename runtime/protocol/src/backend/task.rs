@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::access::Access;
+use crate::binding::Access;
 use crate::id::{Cursor, QueueId, SliceId};
 use crate::kernel::BackendKernel;
 use crate::launch::TensorMap;

@@ -8,20 +8,18 @@
 
 mod argument;
 mod full;
-mod refused;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::failure::{Bytes, FailureRef, distinguishable};
+use crate::health::{Health, Recovery};
+use crate::properties::Feature;
+
 pub use argument::{ArgumentError, ArgumentErrorKind};
 pub use full::Full;
-pub use refused::Refused;
-
-use crate::failure::{Bytes, FailureRef, distinguishable};
-use crate::feature::Feature;
-use crate::health::{Health, Recovery};
 
 /// Why a call or an answer failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -326,4 +324,21 @@ pub enum ReopenError {
     /// The device cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+}
+
+// The errors of a backend's calls.
+
+/// Why a backend refused a task. The server poisons the ranges that the task would have written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// This task cannot run; others can.
+    #[error("{0}")]
+    Task(String),
+    /// User code panicked with this message inside the call. The code may have had effects before it panicked.
+    #[error("panicked with \"{0}\"")]
+    Panicked(String),
+    /// The device is lost, with everything that it held. The first such error ends the epoch: the server queries
+    /// [`Backend::recovery`](crate::backend::Backend::recovery).
+    #[error("the device was lost: {0}")]
+    Lost(String),
 }

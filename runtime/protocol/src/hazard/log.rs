@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 pub use super::uses::Use;
 use super::uses::Uses;
-use crate::access::Access;
+use crate::binding::Access;
 use crate::id::Point;
 
 /// The maximum number of segments in the log of one slice: more segments would cost a task more than the precision

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::log::{AccessLog, Use};
-use crate::access::Access;
+use crate::binding::Access;
 
 /// The maximum number of tasks whose pairs are ordered separately (I12): the order has one bit for each pair, half a
 /// mebibyte. The tasks of a longer list run strictly in sequence.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::log::{AccessLog, MAX_SEGMENTS, Use};
-use crate::access::Access;
+use crate::binding::Access;
 use crate::id::{Point, QueueId};
 
 const BYTES: u64 = 24;

@@ -33,16 +33,13 @@
 //! A disabled log costs one comparison per burst of messages. This module does no I/O: the caller passes a `Read` or
 //! a `Write`.
 
-mod code;
-mod digest;
 mod encoding;
 mod entry;
 mod log;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use code::dtype;
-pub use digest::Digest;
-pub use encoding::encode;
+pub(crate) use encoding::dtype;
+pub use encoding::{Digest, encode};
 pub use entry::{Entry, Work};
 pub use log::{LogError, SubmissionLog};

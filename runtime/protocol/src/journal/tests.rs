@@ -10,13 +10,13 @@ use proptest::sample::Index;
 
 use super::encoding::{decode, encode};
 use super::*;
-use crate::access::Access;
+use crate::binding::Access;
 use crate::id::KernelId;
 use crate::kernel::{Kernel, Signature};
 use crate::launch::{LaunchCount, Pattern, TensorMap};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
-use crate::priority::Priority;
+use crate::properties::Priority;
 use crate::recording::{RecordedBinding, RecordedOp, RecordedTask, ScalarSlot};
 
 /// Entries of each kind, and their bytes. These follow from the order of variants and fields in `entry.rs` and `code.rs`,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 use millstream_ir::DType;
 
-use crate::access::Access;
+use crate::binding::Access;
 use crate::element::Element;
 use crate::kernel::signature::{BindingSpec, Share, Signature};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use millstream_ir::DType;
 
-use crate::access::Access;
-use crate::feature::Feature;
+use crate::binding::Access;
+use crate::properties::Feature;
 
 /// How the cubes of a launch share a binding on the CPU.
 // The order of the variants is their code in a submission log.

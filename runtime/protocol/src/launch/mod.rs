@@ -3,15 +3,13 @@
 mod inline;
 mod metadata;
 mod tensor_map;
-mod words;
 
-pub use inline::Inline;
 pub use metadata::Metadata;
 pub use tensor_map::{
     Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
 };
 
-pub use words::{LaunchCount, Pattern};
+pub use inline::{Inline, LaunchCount, Pattern};
 
 /// The number of bindings that a task stores without the heap.
 pub const INLINE_BINDINGS: usize = 8;

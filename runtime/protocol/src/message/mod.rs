@@ -25,7 +25,7 @@ use crate::kernel::Kernel;
 use crate::landing::Landing;
 use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, LaunchCount, Pattern};
 use crate::memory::AllocationMode;
-use crate::priority::Priority;
+use crate::properties::Priority;
 use crate::recording::RecordedTask;
 use crate::report::TraceSpan;
 
@@ -33,16 +33,14 @@ mod device_request;
 mod extras;
 mod host;
 pub(crate) mod owned_bytes;
-mod sync_parts;
 
-pub use device_request::{DeviceRequest, Scope};
+pub use device_request::{DeviceRequest, Scope, SyncParts};
 pub use extras::{Extra, TaskExtras};
 pub use host::{
     CustomWork, FailFn, HostDone, HostFn, HostNeeds, HostOutcome, HostPlace, HostSource, HostWork,
     RestFn,
 };
 pub use owned_bytes::{HostBytes, HostUpload, OwnedBytes, ReleaseToken};
-pub use sync_parts::SyncParts;
 
 /// One entry of a stream.
 #[repr(C)]

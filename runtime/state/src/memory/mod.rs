@@ -67,7 +67,6 @@
 //! `invariants/i4_other_points_are_ignored` and `invariants/i12_wait_list_is_jumped` break this module.
 
 mod accounts;
-mod attempts;
 mod loans;
 pub mod pools;
 mod wait_list;
@@ -78,9 +77,9 @@ use millstream_protocol::{
 
 use crate::points::Points;
 use accounts::Accounts;
-use attempts::Attempt;
 use loans::Loans;
 pub use pools::{PageSource, Pools, Reservation};
+use wait_list::Attempt;
 pub use wait_list::Request;
 use wait_list::WaitList;
 

@@ -29,25 +29,22 @@
 //! The unit tests of each module, `server/tests/metrics.rs`, and the modules `profiles`, `profiled_programs` and
 //! `metrics` of the conformance suite.
 
-mod interval_union;
 #[cfg_attr(not(feature = "journal"), path = "no_log_writer.rs")]
 pub mod log_writer;
 pub mod meter;
 mod noted_tasks;
 mod profile_sums;
 pub mod profiles;
-pub mod sampling;
-pub mod trace;
 
 use std::sync::Arc;
 
 use millstream_protocol::{Logs, Op, Point, Settings, Stats, metrics::Histogram};
 
 use meter::Meter;
+use meter::Sampling;
 use noted_tasks::NotedTasks;
+use noted_tasks::Trace;
 use profiles::Profiles;
-use sampling::Sampling;
-use trace::Trace;
 
 /// The records about the tasks of a device.
 pub struct Observers {

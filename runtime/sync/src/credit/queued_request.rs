@@ -1,6 +1,6 @@
 //! [`QueuedRequest`]: a request for credit by a caller that waits by polling.
 
-use super::queue::Ticket;
+use super::Ticket;
 use super::{AcquireError, Credit, Entered};
 use crate::facade::lock;
 use crate::wait::Waiter;

@@ -58,7 +58,6 @@
 //! `mailbox_*` remove orderings, fences and wakes.
 
 mod receiver;
-mod reserved;
 mod ring;
 mod sender;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -66,8 +65,7 @@ mod tests;
 mod wait_list;
 
 pub use receiver::Receiver;
-pub use reserved::Reserved;
-pub use sender::{Probe, RoomPlace, Sender};
+pub use sender::{Probe, Reserved, RoomPlace, Sender};
 
 use crate::gate::Gate;
 

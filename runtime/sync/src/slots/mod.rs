@@ -49,15 +49,13 @@
 //! `a_slot_outlives_the_messages_that_name_it`; the mutants `count_*`, `dropped_*`, `free_list_*`
 //! and `slot_*` remove orderings, the tag of the free list, and wakes.
 
-mod availability;
 mod counted;
 mod segments;
 mod table;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-pub use availability::Availability;
-pub use counted::Counted;
+pub use counted::{Availability, Counted};
 pub use table::{Exhausted, Slot, SlotId, Slots};
 
 /// The device thread, as seen by a dropped handle: the mailbox's probe.

@@ -23,7 +23,6 @@
 //! ```
 
 mod blocks;
-mod busy_ranges;
 mod class;
 mod persistent;
 mod reservation;
@@ -38,7 +37,7 @@ use millstream_protocol::{
 };
 
 use crate::points::Points;
-use busy_ranges::BusyRanges;
+use blocks::BusyRanges;
 use class::{Class, REQUEST_BYTES_MAX};
 use reservation::Origin;
 pub use reservation::Reservation;
