@@ -22,7 +22,7 @@
 //!
 //! | question | where |
 //! | --- | --- |
-//! | Which stream has the next turn, and how many tasks does it issue in it (`Interleave`, `Sequential`)? | `scheduler::turns`, `scheduler::quantum` |
+//! | Which stream has the next turn, and how many tasks does it issue in it (`Interleave`, `Sequential`)? | `scheduler::turns` |
 //! | Which queue does it issue to? | `scheduler::queue_assignment` |
 //! | Which tasks of other streams come before a task? | `hazards` of `runtime/state`; `scheduler::dependencies` keeps the links |
 //! | What does the device do for a task? | `server::issue` |

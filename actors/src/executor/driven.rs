@@ -11,7 +11,7 @@
 //! | host functions, callbacks, destructors (`run_user_code`) | after a step | no |
 //!
 //! The thread inside never waits, neither for room nor for user code (decision 29). A kernel that finds the mailbox
-//! full gets [`Refusal::NoWait`]. User code runs outside the lock, so it may submit. If it finds the mailbox full, its
+//! full gets [`Refusal::NoWait`](millstream_protocol::Refusal::NoWait). User code runs outside the lock, so it may submit. If it finds the mailbox full, its
 //! thread takes the messages and runs neither kernels nor other user code meanwhile, so user code never nests.
 //!
 //! # A step

@@ -1,5 +1,5 @@
 //! How a task enters its stream, waits for memory there, and leaves it. Host functions park their streams, too: see
-//! `host_functions`.
+//! below.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -7,17 +7,12 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `queue` | a physical queue: how far it was issued, and how far it has completed |
-//! | `turns` | which stream of a queue has the next turn, by priority |
-//! | `quantum` | when a stream joins the turns of its queue, and how many tasks it may issue in one turn |
-//! | `held_tasks` | how a task enters its stream, waits for memory there, and leaves it |
+//! | `queue` | a physical queue: the cursor of its next task, how far it has completed, and whether it has room |
+//! | `turns` | when a stream joins the turns of its queue, which has the next one, by priority, and how many tasks it may issue |
+//! | `held_tasks` | how a task enters its stream, waits there for memory or for the host, and leaves it; which profiles cover it |
 //! | `depth` | how many tasks a queue has in flight, by measured times |
-//! | `cursors` | the cursor of a queue's next task, its progress, and whether it has room |
 //! | `dependencies` | links between held tasks of different streams, and how they become points |
-//! | `host_functions` | which host functions wait for their dependencies, and which run |
 //! | `queue_assignment` | the queue that a stream is assigned to |
-//! | `profile_cover` | the tasks of a stream that a profile's token covers |
-//! | `teardown` | what streams hold when their device is lost or closed |
 //!
 //! # Protocol
 //!

@@ -1,4 +1,4 @@
-//! A physical queue as the scheduler sees it: how far it was issued, and how far it has completed.
+//! A physical queue as the scheduler sees it: how far it was issued, how far it has completed, and whether it has room.
 
 use std::sync::Arc;
 

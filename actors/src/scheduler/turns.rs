@@ -1,4 +1,4 @@
-//! Turns: which stream of a queue issues next, by priority.
+//! Turns: which stream of a queue issues next, by priority, and how many tasks.
 //!
 //! Each priority has a list of waiting streams. A round gives each list its share of turns: high 8, normal 4, low 1. A
 //! list that is empty or has used its share is skipped. The round ends when no list that has turns left has a stream.

@@ -12,27 +12,20 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | `admit` | admits a task: issues it at once, or lets its stream hold it |
-//! | `parts` | a task that takes more cursors than its queue has room for |
+//! | `admit` | admits a task: issues it at once, or lets its stream hold it; the properties of an operation that this needs |
 //! | `pass` | the shortcut for a task that is ordered with no held task |
 //! | `flush` | issues held tasks by strategy, and ends batches |
-//! | `issue` | issues the first held task of a stream |
+//! | `issue` | issues the first held task of a stream, in parts if it takes more cursors than its queue has room for |
 //! | `call` | the call of the device for one task, and the consequences of its result |
 //! | `replay` | the same for a recording |
-//! | `reserve` | gets memory for a slice |
-//! | `memory_waiters` | serves the reservation wait list, and fails a reservation if no memory can return |
+//! | `reserve` | gets memory for a slice; serves the reservation wait list, and fails a reservation if no memory can return |
 //! | `host` | host functions: wait in software, run on another thread |
 //! | `progress` | processes completions: memory, parked tasks, slots |
-//! | `op_flags` | the properties of an operation that admission needs, in one byte |
-//! | `registration`, `drops` | adds and removes slices, kernels, recordings and streams |
-//! | `deferred_drops` | drops that wait for the mailbox, for held tasks or for points |
-//! | `effects` | work that the actors do |
-//! | `queries` | answers to queries about the device |
+//! | `drops` | removes slices, kernels, recordings and streams, once the mailbox, held tasks and points allow it |
+//! | `queries` | control messages: adds slices, kernels, recordings and streams, and answers queries about the device |
 //! | `withdrawals` | held tasks that act on their withdrawal before their turn |
-//! | `task_spans`, `profiles` | records the owners of tasks; starts and ends profiles |
-//! | `metrics` | builds the metrics |
+//! | `observing` | records the owners of tasks, starts and ends profiles, builds the metrics, logs |
 //! | `loss` | answers everything when the device is lost |
-//! | `log` | log messages |
 //!
 //! # Protocol
 //!

@@ -1,4 +1,5 @@
-//! Profiles: which streams a profile covers, and when it is complete.
+//! What the server tells the observers: profiles (which streams a profile covers, and when it is complete), the owners of
+//! tasks, metrics and logs.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Answers to queries about the device.
+//! Control messages: answers to queries about the device, and registrations of objects.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@
 //!    it reads, poisons what it would have written, and heals what it overwrites. So failures are as exact as without a
 //!    recording (I7).
 //!
-//! A replay may have more tasks than its queue has room for. It is then issued in parts (`parts`), unless one call of
+//! A replay may have more tasks than its queue has room for. It is then issued in parts (`issue`), unless one call of
 //! the backend runs the whole plan.
 //!
 //! # Example

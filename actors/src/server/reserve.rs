@@ -1,4 +1,5 @@
-//! Reservations: how a slice gets its memory, at once or after it has waited.
+//! Reservations: how a slice gets its memory, at once or after it has waited, and which reservation fails once no memory can
+//! return (I6).
 
 use std::collections::{HashMap, HashSet};
 

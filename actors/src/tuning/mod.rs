@@ -1,10 +1,8 @@
-//! The clock, the file store and the background thread of tuning.
+//! The clock ([`HostClock`]), the file store and the background thread of tuning.
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `clock` | [`HostClock`]: measures with the host's clock |
-//! | `file` | [`FileStore`]: stores choices in a file |
-//! | `folder` | [`stored_choices`]: summarizes the stored files |
+//! | `file` | [`FileStore`]: stores choices in a file; [`stored_choices`] summarizes the stored files |
 //! | `background` | [`Background`]: a thread that tunes in the background |
 
 use std::time::{Duration, Instant};

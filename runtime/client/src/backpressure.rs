@@ -3,8 +3,8 @@
 //! # What is bounded
 //! | capacity | limit | what releases it |
 //! | --- | --- | --- |
-//! | slots of the table | `max_handles` | completed tasks of dropped slices: see `slots` |
-//! | memory of a client | `hard_limit` | completed tasks of dropped slices: see `limit`; with `AtLimit::Wait` also drops |
+//! | slots of the table | `max_handles` | completed tasks of dropped slices: see `room` |
+//! | memory of a client | `hard_limit` | completed tasks of dropped slices: see `room`; with `AtLimit::Wait` also drops |
 //! | uploads and jobs of a client | `max_upload_bytes`, `max_jobs` | the task's completion; the end of the user code |
 //! | tasks of a stream or client | `max_held`, `max_tasks` | issuing a task to its queue |
 //! | messages in the mailbox | `mailbox_capacity` | the device's turn, which never waits |

@@ -1,4 +1,5 @@
-//! Acquires a slot of the device's table, and waits for one if the table is full (I8, I12): see [`Availability`].
+//! Room that other calls free: a slot of the device's table, and memory within a client's hard limit (I8, I12). See
+//! [`Availability`] and [`Charge`](millstream_protocol::Charge).
 
 use std::task::{Poll, Waker};
 

@@ -1,4 +1,4 @@
-//! A range of a slice as one argument of one task.
+//! A range of a slice as one argument of one task, with the access of the task.
 
 use std::fmt;
 

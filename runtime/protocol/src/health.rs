@@ -1,5 +1,4 @@
-//! The health of a device, and how a lost device can be opened again. The module [`health_state`](crate::health_state)
-//! publishes it.
+//! The health of a device, and how a lost device can be opened again. [`HealthState`] publishes it.
 //!
 //! A device lives through *epochs*, one for each opening. An epoch ends by a close or a loss; the device can go on in a
 //! new epoch only after a loss.

@@ -7,16 +7,16 @@
 //!
 //! | file or module | contents |
 //! | --- | --- |
-//! | `id`, `access`, `element`, `layout`, `priority` | the basic types |
-//! | `properties`, `feature`, `options` | properties and options of a device |
-//! | `error`, `failure`, `health`, `health_state` | errors of calls, failures of tasks, the health of a device |
+//! | `id`, `element`, `layout` | the basic types |
+//! | `properties`, `options` | properties and options of a device |
+//! | `error`, `failure`, `health` | errors of calls, failures of tasks, the health of a device |
 //! | `kernel`, `launch` | kernels, their signatures, and the parts of a launch |
 //! | `backend`, [`settle`], `landing`, `memory`, [`staging`] | the duties of a backend, and helpers for them |
 //! | [`hazard`] | the hazard relation and the access log |
 //! | [`threads`], [`marks`], [`block`] | the source of the runtime's threads; the role of the calling thread; blocking |
 //! | `message`, `binding`, [`recording`], `cancel` | what is sent to a device |
 //! | `channel`, `table` | the mailbox as clients see it; the slots that clients and the device share |
-//! | `charge`, `releases`, `deferred_drop` | accounting of memory that returns later |
+//! | `charge`, `releases` | accounting of memory that returns later |
 //! | `device_status` | the end of an epoch, as both sides observe it |
 //! | `report`, [`metrics`], `profile`, [`journal`] | what a device reports |
 //!

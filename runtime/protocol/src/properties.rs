@@ -1,4 +1,4 @@
-//! The properties and limits of a device.
+//! The properties, limits and optional features of a device, and the priorities that its queues serve.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -2,7 +2,7 @@
 //!
 //! A reservation that finds no memory fails only once nothing that was admitted can free memory. A value that waits
 //! to be dropped, and user code that runs, can: both may own the last handle of a slice. Each has a
-//! [`Release`](crate::releases::Release) from the moment at which only a thread of the runtime stands between it
+//! [`Release`] from the moment at which only a thread of the runtime stands between it
 //! and its end, until it has been dropped.
 //!
 //! ```text
@@ -68,7 +68,7 @@ impl Releases {
 // A value is dropped first and its release ends after it, so memory that the value frees is in the list of drops when
 // a server that waits for the release wakes.
 
-/// A pending release: one of the [`Releases`](crate::releases::Releases), until it is dropped.
+/// A pending release: one of the [`Releases`], until it is dropped.
 pub struct Release(Arc<Table>);
 
 impl Release {

@@ -1,4 +1,5 @@
-//! Callers that step in for the device thread, and the tasks that they issued meanwhile.
+//! What callers do with a backend while they wait: they run tasks that they issued as they stepped in for the device thread,
+//! and block in the driver.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Encoding and decoding of entries, with `postcard`.
 //!
-//! Decoding trusts nothing. Serde, and what `entry` and `code` derive from it, check the values of an entry. The
+//! Decoding trusts nothing. Serde, and what is derived from it here and in `entry`, check the values of an entry. The
 //! memory for an entry is a small multiple of its bytes: postcard passes the length of a list to serde only if as
 //! many bytes are left, and serde reserves at most 1 MiB before it has elements. `tests/forged_logs.rs` measures it.
 //!

@@ -9,10 +9,8 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `entry` | [`Entry`]: what is logged, and the order of its bytes |
-//! | `code` | the serde representation of what serde cannot derive |
-//! | `encoding` | encoding and decoding of entries, with `postcard` |
+//! | `encoding` | encoding and decoding of entries, with `postcard`; [`Digest`]: a 64-bit digest of bytes |
 //! | `log` | [`SubmissionLog`]: the log as a value, and its file format |
-//! | `digest` | [`Digest`]: a 64-bit digest of bytes |
 //!
 //! The mailbox has the one order in which all hazards are judged (I1, I2). So its order determines the result of all
 //! tasks, whichever threads sent them. A replay of the log from one thread gives the same bits if

@@ -1,10 +1,5 @@
 //! The metrics of a device at one moment, as plain numbers: depths, sizes, waits, bytes, faults, lags, latencies.
 //!
-//! | file | contents |
-//! | --- | --- |
-//! | `histogram` | histograms of recorded values |
-//! | `faults` | failed tasks by reason |
-//!
 //! Counters are always kept: they are additions on the device thread, and where a task fails. Times are taken only if
 //! the device was opened with [`DeviceOptions::sample_latencies`](crate::options::DeviceOptions::sample_latencies).
 

@@ -7,9 +7,8 @@
 //! | --- | --- |
 //! | [`pools`] | which range of which page a reservation gets, and when a freed range may be used again |
 //! | `accounts` | how many bytes each client holds, and whether it is above its soft limit |
-//! | `wait_list` | the order in which waiting reservations are served |
+//! | `wait_list` | the order in which waiting reservations are served; which may take memory now, and whether to try one that waits |
 //! | `loans` | what other reservations have taken meanwhile |
-//! | `attempts` | which reservation may take memory now, and whether to try one that waits |
 //!
 //! # Protocol
 //!

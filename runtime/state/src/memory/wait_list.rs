@@ -229,7 +229,7 @@ fn key_of(request: &Request) -> BucketKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Attempt {
     pub(super) stream: u32,
-    /// [`Pools::changes`] at that time.
+    /// [`Pools::changes`](super::pools::Pools::changes) at that time.
     changes: u64,
 }
 

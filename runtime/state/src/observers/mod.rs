@@ -2,10 +2,9 @@
 //!
 //! | module | what it records |
 //! | --- | --- |
-//! | `profiles`, `profile_sums`, `interval_union` | the tasks of each open profile; the sums of their times |
-//! | `trace` | the spans of completed tasks |
-//! | `noted_tasks` | the tasks of both that have not completed |
-//! | `sampling`, [`meter`] | how long sampled tasks waited and ran |
+//! | `profiles`, `profile_sums` | the tasks of each open profile; the sums of their times |
+//! | `noted_tasks` | the tasks of profiles and traces that have not completed; the spans of those that have |
+//! | [`meter`] | how long sampled tasks waited and ran |
 //! | `log_writer` | every message, as the submission log |
 //!
 //! `Observers` owns all of them except the log writer, which the `device` owns because the log ends with the device.

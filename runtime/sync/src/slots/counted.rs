@@ -221,7 +221,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     /// Publishes that a slot that was waited for is free. All waiters try again. For the device thread only.
     #[cold]
     pub(super) fn publish_return(&self) {
-        // Acquire: pairs with the Release in `availability`.
+        // Acquire: pairs with the Release of `Availability`.
         fence(Ordering::Acquire);
         self.returns.publish(self.returns.completed() + 1);
     }

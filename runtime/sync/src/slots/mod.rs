@@ -43,7 +43,7 @@
 //!    its handles happened before, so their positions lie before the stamp (I4).
 //! 4. Slots do not move and live as long as the table; each counted slot keeps the table alive.
 //! 5. A caller that finds the table full waits while a dropped slot is still to be recycled, and is
-//!    woken when one has been (`availability`).
+//!    woken when one has been (`counted`).
 //!
 //! Checked by the models in `loom-tests/tests/models/slots.rs` and by the walk
 //! `a_slot_outlives_the_messages_that_name_it`; the mutants `count_*`, `dropped_*`, `free_list_*`
