@@ -45,7 +45,7 @@ use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use millstream_protocol::{Error, Full, marks::is_runtime_thread};
-use millstream_sync::credit::{AcquireError, Credit};
+use millstream_sync::credit::{AcquireError, Credit, Exceeded};
 use millstream_sync::facade::THREADS;
 
 use crate::{ClientEpoch, DeviceShared};
@@ -117,7 +117,7 @@ impl Requester {
             deadline: None,
         };
         let amount = (1, device.settings().callback_headroom);
-        device.wait_for_credit(wait, jobs, amount, || jobs_full(jobs))?;
+        device.wait_for_credit(wait, jobs, amount, jobs_full)?;
         Ok(Permit::new(jobs, 1))
     }
 }
@@ -134,11 +134,8 @@ pub(crate) struct Wait {
 }
 
 /// Describes the client's jobs as full.
-pub(super) fn jobs_full(jobs: &Credit) -> Full {
-    Full::Jobs {
-        in_use: jobs.in_use(),
-        limit: jobs.limit(),
-    }
+pub(super) fn jobs_full(Exceeded { in_use, limit }: Exceeded) -> Full {
+    Full::Jobs { in_use, limit }
 }
 
 impl DeviceShared {
@@ -153,15 +150,15 @@ impl DeviceShared {
     }
 
     /// Acquires `amount` of `credit`. If `wait` blocks, waits until there is enough, driving a driven device meanwhile;
-    /// otherwise, and once the deadline has passed, returns what is `full`. A thread of the runtime does not block: it
-    /// may exceed the limit by `headroom`.
+    /// otherwise, and once the deadline has passed, returns what is `full`, as the last attempt saw it. A thread of the
+    /// runtime does not block: it may exceed the limit by `headroom`.
     #[cold]
     pub(crate) fn wait_for_credit(
         &self,
         wait: Wait,
         credit: &Credit,
         (amount, headroom): (u64, u64),
-        full: impl FnOnce() -> Full,
+        full: impl FnOnce(Exceeded) -> Full,
     ) -> Result<(), Error> {
         self.check_process()?;
         if credit.has_ended() {
@@ -169,10 +166,11 @@ impl DeviceShared {
         }
         if headroom > 0 && is_runtime_thread() {
             let taken = credit.try_acquire_beyond(amount, headroom);
-            return taken.map_err(|_| Error::NoRoomHere { what: full() });
+            return taken.map_err(|seen| Error::NoRoomHere { what: full(seen) });
         }
         if !self.may_wait(wait.blocks) {
-            return Err(self.no_room(wait.blocks, full()));
+            let taken = credit.try_acquire(amount);
+            return taken.map_err(|seen| self.no_room(wait.blocks, full(seen)));
         }
         let span = tracing::debug_span!(target: "millstream", "wait_for_room", amount);
         let _entered = span.enter();
@@ -186,7 +184,11 @@ impl DeviceShared {
                 credit.acquire_in_order((amount, wait.is_ahead), self.spin(), wait.deadline)
             }
         };
-        outcome.map_or_else(|| Err(Error::Busy { what: full() }), finish)
+        let late = || {
+            let taken = credit.try_acquire(amount);
+            taken.map_err(|seen| Error::Busy { what: full(seen) })
+        };
+        outcome.map_or_else(late, finish)
     }
 
     /// Whether a call that finds no room may block, given that its stream blocks if `wait`.

@@ -134,10 +134,10 @@ impl Stream {
             Some(_) => 0,
             None => self.device().settings().callback_upload_headroom,
         };
-        self.permit(None, credit, (amount, headroom), || Full::Uploads {
+        self.permit(None, credit, (amount, headroom), |seen| Full::Uploads {
             requested,
-            in_use: credit.in_use(),
-            limit: credit.limit(),
+            in_use: seen.in_use,
+            limit: seen.limit,
         })
     }
 

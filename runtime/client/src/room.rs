@@ -4,6 +4,7 @@
 use std::task::{Poll, Waker};
 
 use millstream_protocol::{AtLimit, Error, Full, MemoryError, SlotRef};
+use millstream_sync::credit::Exceeded;
 use millstream_sync::facade::THREADS;
 use millstream_sync::slots::Availability;
 use millstream_sync::timeline::{Ended, Timeline, WaitKey};
@@ -152,10 +153,10 @@ impl Stream {
                 limit: full.limit,
             })?;
         }
-        let full = || Full::Memory {
+        let full = |seen: Exceeded| Full::Memory {
             requested: bytes,
-            in_use: limit.memory.in_use(),
-            limit: limit.memory.limit(),
+            in_use: seen.in_use,
+            limit: seen.limit,
         };
         match self.permit(self.deadline(), &limit.memory, (bytes, 0), full) {
             // The charge releases the credit.

@@ -7,7 +7,7 @@ use millstream_protocol::{
     AtLimit, CancelToken, Element, Error, Full, Holding, NewStream, Op, Registration, Scope, Slot,
     SlotRef, StreamId, Tally, Task, Terms,
 };
-use millstream_sync::credit::Credit;
+use millstream_sync::credit::{Credit, Exceeded};
 use millstream_sync::reply::reply;
 
 use crate::backpressure::{Wait, jobs_full};
@@ -296,9 +296,9 @@ impl Stream {
     fn acquire_tasks_slow(&self, tasks: u64) -> Result<(), Error> {
         let credit = &self.shared.credit;
         let amount = (tasks, self.callback_headroom());
-        self.wait_for_credit(None, credit, amount, || Full::Stream {
-            held: credit.in_use(),
-            limit: credit.limit(),
+        self.wait_for_credit(None, credit, amount, |seen| Full::Stream {
+            held: seen.in_use,
+            limit: seen.limit,
         })
     }
 
@@ -317,7 +317,7 @@ impl Stream {
         deadline: Option<Instant>,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
-        full: impl FnOnce() -> Full,
+        full: impl FnOnce(Exceeded) -> Full,
     ) -> Result<(), Error> {
         let wait = Wait {
             blocks: self.waits(),
@@ -341,7 +341,7 @@ impl Stream {
         deadline: Option<Instant>,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
-        full: impl FnOnce() -> Full,
+        full: impl FnOnce(Exceeded) -> Full,
     ) -> Result<Permit, Error> {
         match self.device().try_permit(credit, amount) {
             Some(permit) => Ok(permit),
@@ -355,7 +355,7 @@ impl Stream {
     pub(super) fn job_permit(&self) -> Result<Permit, Error> {
         let jobs = &self.shared.epoch.jobs;
         let amount = (1, self.callback_headroom());
-        self.permit(None, jobs, amount, || jobs_full(jobs))
+        self.permit(None, jobs, amount, jobs_full)
     }
 
     /// Reserves a mailbox slot for a task whose credit has been acquired. On failure releases that credit.
