@@ -190,7 +190,7 @@ impl<B: Backend> Server<B> {
         if matches!(message.op, Op::Launch { .. }) && message.extra.is_none() {
             self.admit_task(message, OpFlags::PLAIN_LAUNCH, true);
         } else {
-            self.admit_any(message);
+            self.admit_any(message, true);
         }
         debug_assert!(
             message.extra.is_none(),
@@ -201,12 +201,12 @@ impl<B: Backend> Server<B> {
 
     /// Admits a message that is no plain launch. Not inlined, as it would take registers from the launches.
     #[inline(never)]
-    fn admit_any(&mut self, message: &mut Task) {
+    fn admit_any(&mut self, message: &mut Task, paid: bool) {
         let flags = OpFlags::of(&message.op);
         if flags.has(OpFlags::CONTROL) {
             self.admit_control(message);
         } else {
-            self.admit_task(message, flags, true);
+            self.admit_task(message, flags, paid);
         }
     }
 

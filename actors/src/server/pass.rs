@@ -17,7 +17,7 @@ use millstream_state::observers::meter::PASSING;
 impl<B: Backend> Server<B> {
     /// Enters a task in the access logs and issues it to the queue on which its stream is alone. No log has an entry of
     /// a held task, so there is nothing to flush and no held task to wait for.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pass(&mut self, stream: u32, passing: Passing, task: &mut Task, flags: OpFlags) {
         // The logs record the last point of a task that takes several cursors.
         let Passing {

@@ -10,7 +10,6 @@ use millstream_state::objects::{Kind, Object, PreparedKernel, StoredRecording};
 use millstream_state::observers::log_writer::LogWriter;
 
 use super::Server;
-use super::admit::OpFlags;
 
 impl<B: Backend> Server<B> {
     /// Answers a request. An answer to a caller that has gone away is dropped.
@@ -93,8 +92,7 @@ impl<B: Backend> Server<B> {
         for stream in streams {
             let id = self.scheduler.stream(stream).id;
             let mut part = Task::new(Some(id), Op::SyncPart(parts.clone()));
-            let flags = OpFlags::of(&part.op);
-            self.admit_task(&mut part, flags, false);
+            self.admit_any(&mut part, false);
         }
     }
 
