@@ -2,11 +2,12 @@
 //! memory passes, and the slot is recycled.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use millstream_protocol::{Backend, Cursor, DeferredDrop, MAX_QUEUES, Point, QueueId, Table};
-use millstream_state::hazards::Backing;
+use millstream_state::hazards::{Backing, Removed};
 use millstream_state::objects::{Kind, Object};
+use millstream_state::observers::meter::NOT_FOLLOWED;
 use millstream_state::pending::Pending;
 use millstream_state::points::Points;
 
@@ -85,11 +86,14 @@ impl<B: Backend> Server<B> {
         }
         match object {
             Some((Kind::Slice, key)) => {
-                let observers = &self.observers;
-                if self.hazards.drop_slice(key, || observers.meter.now_ns()) {
+                if self.hazards.drop_slice(key) {
                     self.free_slice(key);
                 } else {
                     self.drops.held_slices += 1;
+                    let now_ns = self.observers.meter.now_ns();
+                    if now_ns != NOT_FOLLOWED {
+                        self.drops.held_since.insert(key, now_ns);
+                    }
                     if let Backing::Reserved(reservation) = &self.hazards.slice(key).backing {
                         self.memory.slice_dropped(reservation);
                     }
@@ -163,24 +167,28 @@ impl<B: Backend> Server<B> {
     /// these have passed.
     pub(super) fn free_slice(&mut self, key: u32) {
         let scheduler = &self.scheduler;
-        let (slice, busy) = self
+        let Removed {
+            id,
+            client,
+            backing,
+            busy,
+        } = self
             .hazards
             .remove(key, |point| scheduler.has_passed(point));
-        let (slot, dropped_ns) = (slice.id.index(), slice.dropped_ns);
+        let slot = id.index();
         self.objects.unlink(slot);
-        if let Backing::Reserved(reservation) = slice.backing {
-            self.device.backend.slice_released(slice.id);
+        if let Backing::Reserved(reservation) = backing {
+            self.device.backend.slice_released(id);
             self.log_memory("freed", reservation.bytes);
-            self.memory.release(slice.client, reservation, busy.clone());
+            self.memory.release(client, reservation, busy.clone());
         }
+        let held_since = self.drops.held_since.remove(&key);
         if busy.is_empty() {
-            self.observers.slice_waited(dropped_ns);
+            self.observers
+                .slice_waited(held_since.unwrap_or(NOT_FOLLOWED));
             return recycle_slice_slot(&self.table, slot);
         }
-        let since_ns = match dropped_ns {
-            0 => self.observers.meter.now_ns(),
-            earlier => earlier,
-        };
+        let since_ns = held_since.unwrap_or_else(|| self.observers.meter.now_ns());
         self.drops.retire(Retiring { slot, since_ns }, busy);
     }
 
@@ -234,6 +242,8 @@ pub(super) struct DeferredDrops {
     /// The number of dropped slices that held tasks name.
     pub(super) held_slices: usize,
     pub(super) retiring: Pending<Retiring>,
+    /// When each slice was dropped on which a stream held a task then, if latencies are sampled.
+    held_since: BTreeMap<u32, u64>,
     /// For each queue, the last use of any slot that was retired.
     last_uses: [Cursor; MAX_QUEUES],
 }
@@ -301,7 +311,7 @@ impl DeferredDrops {
 
     /// Forgets the slots that wait: their last uses will not pass.
     pub(super) fn end(&mut self) {
-        (self.retiring, self.last_uses) = Default::default();
+        (self.retiring, self.held_since, self.last_uses) = Default::default();
     }
 }
 

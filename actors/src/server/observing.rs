@@ -252,7 +252,6 @@ impl<B: Backend> Server<B> {
             metrics
         };
         let mut clients: Vec<_> = self.memory.accounts.all().map(of).collect();
-        clients.sort_unstable_by_key(ClientMetrics::client);
         for (_, stream) in self.scheduler.streams() {
             // Streams of a removed client are not counted for any client.
             let place = clients.binary_search_by_key(&stream.client, ClientMetrics::client);

@@ -37,7 +37,6 @@ impl<B: Backend> Server<B> {
                 self.progress();
                 let mut report = MemoryReport::default();
                 report.clients.extend(self.memory.accounts.iter());
-                report.clients.sort_unstable_by_key(|memory| memory.client);
                 report.device = self.memory.pools.usage();
                 report.staging = self.table.sink().staging.bytes_kept();
                 reply.send(Ok(report));

@@ -181,13 +181,13 @@ impl Stream {
         fits.map_err(|error| *error)
     }
 
-    /// Checks the count of a launch with these bindings.
+    /// Checks the count of a launch with these bindings, which only a count that the device reads needs.
     #[inline(always)]
-    pub(crate) fn check_count(
+    pub(crate) fn check_count<B: Iterator<Item = Binding>>(
         &self,
         kernel: &KernelHandle,
         count: &CubeCount,
-        bindings: impl Iterator<Item = Binding>,
+        bindings: impl FnOnce() -> B,
     ) -> Result<(), Error> {
         let limits = &self.device().properties().max_cube_count;
         match *count {
@@ -195,7 +195,7 @@ impl Stream {
                 Ok(())
             }
             CubeCount::Static(x, y, z) => Err(too_many_cubes(kernel, [x, y, z], *limits)),
-            CubeCount::Dynamic(ref count) => self.check_read_count(kernel, count, bindings),
+            CubeCount::Dynamic(ref count) => self.check_read_count(kernel, count, bindings()),
         }
     }
 
@@ -234,7 +234,7 @@ impl Stream {
         count: &CubeCount,
         packed: &mut Packed,
     ) -> Result<(), Error> {
-        self.check_count(kernel, count, packed.bindings())?;
+        self.check_count(kernel, count, || packed.bindings())?;
         let Some(stream) = self.id() else {
             return self.registered_id().map(drop);
         };

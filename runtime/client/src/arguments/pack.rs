@@ -34,6 +34,8 @@ pub struct ArgumentWriter<'a, 'h> {
     /// The specs of the arguments that are still to be written. Their number was compared in advance.
     bindings: slice::Iter<'a, BindingSpec>,
     scalars: slice::Iter<'a, ScalarSpec>,
+    /// The number of bindings that were written. A constant to the compiler, where the arguments are a tuple.
+    written: usize,
     /// Whether a binding so far writes.
     writes: bool,
     packed: &'a mut Inline<Binding, INLINE_BINDINGS>,
@@ -204,6 +206,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
             table: device.table(),
             bindings: bindings.iter(),
             scalars: scalars.iter(),
+            written: 0,
             writes: false,
             packed,
             words,
@@ -280,16 +283,17 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
                 binding,
             )
         {
-            let declared = self.kernel.kernel.signature().bindings().len();
-            let mine = declared - self.bindings.len() - 1;
-            return Err(overlap(self.kernel, (earlier, mine), bytes));
+            return Err(overlap(self.kernel, (earlier, self.written), bytes));
         }
         if let Some(recorded) = &mut self.recorded {
             recorded.holds.push(handle.hold().clone());
         }
-        if self.packed.push(binding).is_err() {
-            push_further(self.extra, binding);
+        // Asked before, so that a tuple of few bindings has no call here, after which the list must be read again.
+        match self.written < INLINE_BINDINGS {
+            true => _ = self.packed.push(binding),
+            false => push_further(self.extra, binding),
         }
+        self.written += 1;
         Ok(())
     }
 

@@ -128,7 +128,7 @@ impl Recorder<'_> {
         stream.pack(kernel, given, &mut packed, |writer| {
             write(&mut writer.recorded_by(recorded))
         })?;
-        stream.check_count(kernel, &count, packed.bindings())?;
+        stream.check_count(kernel, &count, || packed.bindings())?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);
         if matches!(count, CubeCount::Static(x, y, z) if [x, y, z].contains(&0)) {

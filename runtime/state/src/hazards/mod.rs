@@ -82,7 +82,7 @@ use millstream_protocol::{
 };
 use slab::Slab;
 use slice::Slice;
-pub use slice::{Backing, Unbound};
+pub use slice::{Backing, Removed, Unbound};
 
 use crate::points::Points;
 
@@ -263,21 +263,22 @@ impl Hazards {
     }
 
     /// Marks a slice as dropped: its last handle is gone. Returns `true` if no stream holds a task that names it.
-    /// Otherwise the slice stays until the last such task is issued, and stores the time that `now_ns` returns.
-    pub fn drop_slice(&mut self, key: u32, now_ns: impl FnOnce() -> u64) -> bool {
+    /// Otherwise the slice stays until the last such task is issued.
+    pub fn drop_slice(&mut self, key: u32) -> bool {
         let slice = &mut self.slices[key as usize];
         slice.dropped = true;
-        if slice.held_tasks > 0 {
-            slice.dropped_ns = now_ns();
-        }
         slice.held_tasks == 0
     }
 
-    /// Removes and returns a slice that no held task names, and the points that still use its memory.
-    pub fn remove(&mut self, key: u32, passed: impl Fn(Point) -> bool) -> (Slice, Points) {
+    /// Removes a slice that no held task names.
+    pub fn remove(&mut self, key: u32, passed: impl Fn(Point) -> bool) -> Removed {
         let slice = self.slices.remove(key as usize);
-        let busy = busy(&slice.log, passed);
-        (slice, busy)
+        Removed {
+            busy: busy(&slice.log, passed),
+            id: slice.id,
+            client: slice.client,
+            backing: slice.backing,
+        }
     }
 
     /// Resolves a binding for the backend. Returns an error if its bytes cannot be handed to the backend.

@@ -5,6 +5,7 @@ use millstream_protocol::{
 };
 
 use crate::memory::Reservation;
+use crate::points::Points;
 use millstream_sync::ranges::Ranges;
 
 /// A range of device memory that handles count.
@@ -25,8 +26,18 @@ pub struct Slice {
     pub(super) held_tasks: u32,
     /// Whether the last handle is gone.
     pub dropped: bool,
-    /// When it was dropped, if a stream held a task on it then and latencies are sampled; else 0.
-    pub dropped_ns: u64,
+}
+
+/// What is left of a slice that was removed.
+pub struct Removed {
+    /// Its id.
+    pub id: SliceId,
+    /// The client that its memory is accounted to.
+    pub client: ClientId,
+    /// Its memory.
+    pub backing: Backing,
+    /// The points that still use its memory.
+    pub busy: Points,
 }
 
 /// The memory of a slice. Each state has the number of bytes that were requested.
@@ -67,7 +78,6 @@ impl Slice {
             poisoned: None,
             held_tasks: 0,
             dropped: false,
-            dropped_ns: 0,
         }
     }
 
