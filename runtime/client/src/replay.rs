@@ -6,6 +6,7 @@ mod overlap;
 use std::sync::{Arc, Weak};
 
 pub use args::ReplayArgs;
+pub use overlap::any as any_overlap;
 
 use millstream_protocol::{
     ArgumentError, ArgumentErrorKind, Binding, Element, Error, SliceId, SlotRef,

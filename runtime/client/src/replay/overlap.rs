@@ -1,4 +1,4 @@
-//! Whether the bindings of one replay overlap.
+//! Whether bindings overlap: of one replay, or of a run of a graph.
 
 use millstream_protocol::Binding;
 
@@ -7,7 +7,7 @@ const COMPARED_MAX: usize = 64;
 
 /// Returns `true` if two of the bindings overlap and one of the two is written.
 #[inline]
-pub(super) fn any(bindings: &[Binding]) -> bool {
+pub fn any(bindings: &[Binding]) -> bool {
     if bindings.len() > COMPARED_MAX {
         return any_sorted(bindings.to_vec());
     }

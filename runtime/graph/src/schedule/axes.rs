@@ -67,6 +67,15 @@ impl Affine {
         Some(flat)
     }
 
+    /// Returns the place of an element from its index along each axis and the strides of these.
+    pub(crate) fn placed(map: &[Affine], strides: &[Size]) -> Option<Affine> {
+        let mut place = Affine::zero();
+        for (index, stride) in map.iter().zip(strides) {
+            place.add(index, stride)?;
+        }
+        Some(place)
+    }
+
     /// Returns the axis if the affine is that axis alone.
     fn as_axis(&self) -> Option<AxisId> {
         match &self.terms[..] {

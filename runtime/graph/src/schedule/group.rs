@@ -170,13 +170,10 @@ impl Group {
         pattern: &AccessPattern,
     ) -> Option<SmallVec<[AccessPattern; 3]>> {
         match pattern {
-            AccessPattern::At(map) if node.is_view() => {
-                let operand = self.through_view(node, shapes[0], map, true)?;
-                Some(SmallVec::from_iter([operand]))
-            }
-            AccessPattern::Side(map) if node.is_view() => {
-                let operand = match self.through_view(node, shapes[0], map, false)? {
-                    AccessPattern::At(map) => AccessPattern::Side(map),
+            AccessPattern::At(map) | AccessPattern::Side(map) if node.is_view() => {
+                let is_side = matches!(pattern, AccessPattern::Side(_));
+                let operand = match self.through_view(node, shapes[0], map, !is_side)? {
+                    AccessPattern::At(map) if is_side => AccessPattern::Side(map),
                     other => other,
                 };
                 Some(SmallVec::from_iter([operand]))

@@ -168,7 +168,7 @@ impl<'a> NestBuilder<'a> {
     }
 
     /// Returns loops over these axes. Consecutive axes that every access walks with a common stride become one loop.
-    pub(crate) fn loops(&self, axes: &[AxisId], others: &[PlaceAccess]) -> Option<Vec<Loop>> {
+    pub(crate) fn loops(&self, axes: &[AxisId], others: &[&Affine]) -> Option<Vec<Loop>> {
         let mut loops: Vec<Loop> = Vec::with_capacity(axes.len());
         for axis in axes {
             let length = self.axes.length(*axis).clone();
@@ -178,9 +178,10 @@ impl<'a> NestBuilder<'a> {
                 && !self.indexed.contains(&slow)
             {
                 let mut together = true;
-                for walked in self.places.iter().chain(others) {
-                    let step = walked.place.factor(*axis).times(&length)?;
-                    together &= walked.place.factor(slow) == step;
+                let walked = self.places.iter().map(|walked| &walked.place);
+                for place in walked.chain(others.iter().copied()) {
+                    let step = place.factor(*axis).times(&length)?;
+                    together &= place.factor(slow) == step;
                 }
                 if together {
                     before.length = before.length.times(&length)?;

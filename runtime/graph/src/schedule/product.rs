@@ -11,7 +11,7 @@ use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::expression;
 use crate::schedule::group::{AccessPattern, Group, Member};
 use crate::schedule::item::{Item, ItemKind, WordValue, Work, Written};
-use crate::schedule::lower::{Loop, NestBuilder, PlaceAccess};
+use crate::schedule::lower::{Loop, NestBuilder};
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
@@ -49,16 +49,11 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
     if has_epilogue {
         epilogue(&mut builder, group, product)?;
     }
-    let walked = |place: &Affine| PlaceAccess {
-        buffer: u16::MAX,
-        place: place.clone(),
-    };
-    let sides = [walked(&left), walked(&right)];
     // The loops over the rows of the result: batch axes and m. Loops with a common stride in every access are joined.
     let mut rows: Vec<Loop> = (0..rank - 1).map(whole).collect();
     rows.retain(|row| row.axis.is_some());
     let axes: Vec<_> = rows.iter().filter_map(|row| row.axis).collect();
-    let mut rows = builder.loops(&axes, &sides)?;
+    let mut rows = builder.loops(&axes, &[&left, &right])?;
     let m_axis = map[rank - 2].terms.first().map(|(axis, _)| *axis);
     // The last loop is m if it includes m, or if the right side does not depend on it.
     let last = rows.last().and_then(|row| row.axis);
@@ -116,9 +111,9 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
             node: group.sink.node,
             binding: 2,
             overwrites: !group.sink.partial,
-            in_place: Vec::new(),
         }],
         bindings,
+        merged: None,
         words,
         reads,
         work: Work::Program(Arc::new(Program::Matmul(matmul))),
