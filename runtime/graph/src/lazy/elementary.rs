@@ -114,11 +114,6 @@ impl LazyBuffer {
         all.named(By::new("all"), &[self])
     }
 
-    /// Computes functions of halves in `f32`: their corrections are smaller than the precision of halves.
-    fn wide(&self, by: By, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
-        self.of_floats(by, |x| x.widened(of))
-    }
-
     /// Returns a buffer of this shape and type, filled with an integer.
     #[track_caller]
     pub(crate) fn full_like(&self, value: i64) -> LazyBuffer {

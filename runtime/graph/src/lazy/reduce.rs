@@ -118,12 +118,29 @@ impl LazyBuffer {
     /// Returns the mean of floats.
     #[track_caller]
     pub fn mean(&self, over: impl Into<Over>) -> LazyBuffer {
-        let over = over.into();
-        self.of_floats(By::new("mean"), |x| x.mean_of(over))
+        let (by, (over, drops)) = (By::new("mean"), over.into().into_axes());
+        let mean = self.wide(by, |wide| {
+            let sum = wide.reduce(by, ReduceOp::Sum, over.clone());
+            let (before, after) = (wide.shape(), sum.shape());
+            let reduced = before.iter().zip(after.iter()).filter(|(a, b)| a != b);
+            let count = Size::product(reduced.map(|(axis, _)| axis));
+            // Divide instead of multiplying by the reciprocal, so that the mean of equal numbers is that number.
+            match (count, sum.graph()) {
+                (Some(count), Some(graph)) => match count.known() {
+                    Some(count) => &sum / count as f64,
+                    None => &sum / graph.length_value(count).cast(sum.dtype()),
+                },
+                _ => sum,
+            }
+        });
+        mean.drop_axes(by, &over, drops)
     }
 
-    /// Removes these axes of length 1.
-    fn drop_axes(&self, by: By, over: &Over) -> LazyBuffer {
+    /// Removes these axes of length 1, if they are to be dropped.
+    fn drop_axes(self, by: By, over: &Over, drops: bool) -> LazyBuffer {
+        if !drops {
+            return self;
+        }
         self.reshape_with(by, |mine| {
             let lengths = mine.iter().zip(over.reduced(mine.rank())?);
             let left = lengths.filter(|(_, is_reduced)| !is_reduced);
@@ -140,39 +157,18 @@ impl LazyBuffer {
         }
     }
 
-    #[track_caller]
-    fn mean_of(&self, over: Over) -> LazyBuffer {
-        let (by, (over, drops)) = (By::new("mean"), over.into_axes());
-        let mean = self.widened(|wide| {
-            let sum = wide.reduce(by, ReduceOp::Sum, over.clone());
-            let (before, after) = (wide.shape(), sum.shape());
-            let reduced = before.iter().zip(after.iter()).filter(|(a, b)| a != b);
-            let count = Size::product(reduced.map(|(axis, _)| axis));
-            // Divide instead of multiplying by the reciprocal, so that the mean of equal numbers is that number.
-            match (count, sum.graph()) {
-                (Some(count), Some(graph)) => match count.known() {
-                    Some(count) => &sum / count as f64,
-                    None => &sum / graph.length_value(count).cast(sum.dtype()),
-                },
-                _ => sum,
-            }
-        });
-        if drops {
-            mean.drop_axes(by, &over)
-        } else {
-            mean
-        }
+    /// As [`LazyBuffer::widened`], of floats.
+    pub(super) fn wide(&self, by: By, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
+        self.of_floats(by, |x| x.widened(of))
     }
 
     /// Returns the variance of floats (not corrected for the mean).
     #[track_caller]
     pub fn variance(&self, over: impl Into<Over>) -> LazyBuffer {
         let over = over.into();
-        self.of_floats(By::new("variance"), |x| {
-            x.widened(|wide| {
-                let from_mean = wide - wide.mean(over.clone().into_axes().0);
-                from_mean.square().mean(over)
-            })
+        self.wide(By::new("variance"), |x| {
+            let from_mean = x - x.mean(over.clone().into_axes().0);
+            from_mean.square().mean(over)
         })
     }
 
@@ -201,21 +197,20 @@ impl LazyBuffer {
     #[track_caller]
     pub fn normalize(&self, over: impl Into<Over>, epsilon: f64) -> LazyBuffer {
         let (over, _) = over.into().into_axes();
-        self.of_floats(By::new("normalize"), |x| {
-            x.widened(|wide| {
-                let from_mean = wide - wide.mean(over.clone());
-                let variance = from_mean.square().mean(over);
-                from_mean / (variance + epsilon).sqrt()
-            })
+        self.wide(By::new("normalize"), |x| {
+            let from_mean = x - x.mean(over.clone());
+            let variance = from_mean.square().mean(over);
+            from_mean / (variance + epsilon).sqrt()
         })
     }
 
     pub(crate) fn reduce(&self, by: By, op: ReduceOp, over: Over) -> LazyBuffer {
         let (over, drops) = over.into_axes();
-        if drops {
-            let kept = self.reduce(by, op, over.clone());
-            return kept.drop_axes(by, &over);
-        }
+        self.reduce_kept(by, op, &over).drop_axes(by, &over, drops)
+    }
+
+    /// Reduces axes, which keep length 1.
+    fn reduce_kept(&self, by: By, op: ReduceOp, over: &Over) -> LazyBuffer {
         let reduced = self.reduce_node(by, op, over);
         let (Ok(node_ref), Some(graph)) = (reduced.node_ref(), self.graph()) else {
             return reduced;
@@ -234,7 +229,7 @@ impl LazyBuffer {
         }
     }
 
-    fn reduce_node(&self, by: By, op: ReduceOp, over: Over) -> LazyBuffer {
+    fn reduce_node(&self, by: By, op: ReduceOp, over: &Over) -> LazyBuffer {
         LazyBuffer::of(by, [self], |[node_ref]| {
             let (shape, dtype) = (&node_ref.shape, node_ref.dtype.computed());
             if !op.takes(dtype) {

@@ -183,6 +183,10 @@ impl Axes {
         axis
     }
 
+    pub(crate) fn are_split(&self) -> bool {
+        self.splits > 0
+    }
+
     /// Returns the affine with parts in the place of split axes.
     pub(crate) fn resolve(&self, affine: &Affine) -> Option<Affine> {
         if self.splits == 0 {

@@ -20,7 +20,7 @@ use crate::size::Size;
 /// Returns the item of a group, or `None` if the group loads elements of the buffer that it stores to from other places
 /// than it stores them to: its value needs a buffer of its own.
 pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, ScheduleError> {
-    let made = match &walk.node(group.sink.node).op {
+    let made = match &walk.node(group.sink().node).op {
         Op::Custom(custom) => call(group, custom),
         _ if group.product.is_some() => lower_product(walk, group),
         _ => match lower_nest(walk, group) {
@@ -33,11 +33,11 @@ pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, Schedule
 }
 
 fn too_large(walk: &Walk, group: &Group) -> ScheduleError {
-    ScheduleError::TooLarge(walk.node(group.sink.node).shape.to_string())
+    ScheduleError::TooLarge(walk.node(group.sink().node).shape.to_string())
 }
 
 fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
-    let sink = walk.node(group.sink.node);
+    let sink = walk.node(group.sink().node);
     let kind = match sink.op {
         Op::Set(_) => ItemKind::Set,
         Op::Copy => ItemKind::Copy,
@@ -47,7 +47,7 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
     let axes = group.axes.all();
     let elements = Size::product(axes.iter().map(|axis| group.axes.length(*axis)))?;
     let work = nest.values.len() as i64;
-    let stores = group.sinks().zip(&nest.stores);
+    let stores = group.sinks.iter().zip(&nest.stores);
     let writes = stores.map(|(sink, store)| written(nest, sink, store));
     Some(Item {
         kind,
@@ -87,7 +87,7 @@ fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
         bindings[..bindings.len() - 1].to_vec()
     } else {
         let reads = bindings.clone();
-        bindings.push(group.sink.node);
+        bindings.push(group.sink().node);
         reads
     };
     let kind = match (&custom.program, custom.in_place) {
@@ -100,7 +100,7 @@ fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
         expression: custom.kernel.name().to_string(),
         flops: Size::ZERO,
         writes: smallvec![Written {
-            node: group.sink.node,
+            node: group.sink().node,
             binding: bindings.len() - 1,
             overwrites: !custom.in_place,
         }],

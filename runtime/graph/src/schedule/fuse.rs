@@ -110,9 +110,10 @@ impl<'a> Fuser<'a> {
         mut emit: impl FnMut(Group) -> Result<(), ScheduleError>,
     ) -> Result<(), ScheduleError> {
         for node in (0..self.walk.nodes.len() as Local).rev() {
-            self.visit(node)
-                .ok_or_else(|| ScheduleError::TooLarge(self.walk.node(node).shape.to_string()))?;
-            for group in self.complete.drain(..) {
+            let too_large = || ScheduleError::TooLarge(self.walk.node(node).shape.to_string());
+            self.visit(node).ok_or_else(too_large)?;
+            for mut group in self.complete.drain(..) {
+                group.resolve().ok_or_else(too_large)?;
                 emit(group)?;
             }
         }
@@ -212,10 +213,10 @@ impl<'a> Fuser<'a> {
             return false;
         };
         let group = &self.groups[usage.group];
-        let stored = self.walk.node(group.sink.node);
+        let stored = self.walk.node(group.sink().node);
         let fits = group.product.is_none()
             && !group.axes.has_inner()
-            && group.sink.scatter.is_none()
+            && group.sink().scatter.is_none()
             && !matches!(stored.op, Op::Set(_))
             && stored.dtype == node.dtype
             && Axes::of(&node.shape).1 == **map

@@ -88,7 +88,7 @@ impl Fuser<'_> {
         sink.partial = partial;
         let id = self.groups.insert(Group::new(axes, sink));
         let value = self.add_use(id, node, AccessPattern::At(Rc::new(map)));
-        self.groups[id].sink.value = value;
+        self.groups[id].sinks[0].value = value;
     }
 
     /// Opens a group that copies the base, and one that stores values at their indices, in order.
@@ -113,7 +113,7 @@ impl Fuser<'_> {
         let map = Rc::new(map);
         let value = self.add_use(id, values, AccessPattern::At(map.clone()));
         let place = self.add_use(id, index, AccessPattern::At(map));
-        let sink = &mut self.groups[id].sink;
+        let sink = &mut self.groups[id].sinks[0];
         sink.value = value;
         let (stride, length) = (strides[axis].clone(), node.shape[axis].clone());
         sink.scatter = Some((place, stride, length, adds));

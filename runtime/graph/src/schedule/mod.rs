@@ -301,7 +301,7 @@ fn fused(walk: &Walk) -> Result<(Vec<Item>, Vec<Local>), ScheduleError> {
     let mut made = |group: Group| {
         match lower(walk, &group)? {
             Some(item) => items.push(item),
-            None => conflicts.extend(walk.node(group.sink.node).operands.last()),
+            None => conflicts.extend(walk.node(group.sink().node).operands.last()),
         }
         Ok(())
     };

@@ -41,7 +41,7 @@ impl NestBuilder<'_> {
                     // Only bound: the user of the member accesses it.
                     continue;
                 };
-                self.loaded(member.node, place)?
+                self.loaded(member.node, place)
             };
             self.value_of.insert(member.use_id, value);
         }
@@ -49,12 +49,12 @@ impl NestBuilder<'_> {
     }
 
     /// Loads an element of a node, in the type of computation.
-    pub(crate) fn loaded(&mut self, node: Local, place: &Affine) -> Option<ValueId> {
-        let access = self.access(node, place, BufferMode::Read)?;
+    pub(crate) fn loaded(&mut self, node: Local, place: &Affine) -> ValueId {
+        let access = self.access(node, place, BufferMode::Read);
         self.reads.push(node);
         let dtype = self.walk.node(node).dtype;
         let value = self.value(dtype, Ir::Load(access));
-        Some(self.converted(value, dtype.computed()))
+        self.converted(value, dtype.computed())
     }
 
     /// Casts a value unless it has the type.
@@ -130,7 +130,7 @@ impl NestBuilder<'_> {
         let mut strides = shape.dense_strides()?;
         let stride = std::mem::take(&mut strides[axis]);
         let place = Affine::placed(map, &strides)?;
-        let access = self.access(base, &place, BufferMode::Read)?;
+        let access = self.access(base, &place, BufferMode::Read);
         self.reads.push(base);
         let stride = self.stride(&stride);
         let len = self.word(WordValue::Size(shape[axis].clone()));
@@ -147,7 +147,6 @@ impl NestBuilder<'_> {
 
     /// Computes an affine of the axes.
     fn integer(&mut self, affine: &Affine) -> Option<ValueId> {
-        let affine = self.axes.resolve(affine)?;
         let order = self.axes.all();
         let mut parts = Vec::with_capacity(affine.terms.len() + 1);
         for (axis, factor) in &affine.terms {
@@ -166,7 +165,7 @@ impl NestBuilder<'_> {
             });
         }
         if parts.is_empty() || !affine.constant.is(0) {
-            parts.push(self.number(affine.constant));
+            parts.push(self.number(affine.constant.clone()));
         }
         parts
             .into_iter()
