@@ -44,9 +44,6 @@ pub struct Run<'a> {
     error: Option<ScheduleError>,
 }
 
-/// Views of the inputs that a run stores into and that have more bytes than its lengths need, with the externals.
-type StoredParts = SmallVec<[(usize, Handle<u8>); 2]>;
-
 impl CompiledSchedule {
     /// Returns a run without bindings.
     pub fn run(&self) -> Run<'_> {
@@ -215,7 +212,8 @@ impl Run<'_> {
         let _entered = span.enter();
         let (shared, steps) = (&*self.compiled.shared, &*self.compiled.steps);
         let words = self.words()?;
-        let mut stored = StoredParts::new();
+        // Views of the inputs that the run stores into and that have more bytes than its lengths need.
+        let mut stored: SmallVec<[(usize, Handle<u8>); 2]> = SmallVec::new();
         for (index, external) in steps.memory.externals.iter().enumerate() {
             let expected = bytes(&self.lengths, external)?;
             match &self.bound[index] {
@@ -292,7 +290,7 @@ impl Run<'_> {
         let word = |slot: &WordValue| match slot {
             WordValue::Bits(bits) => Ok(*bits),
             WordValue::Scalar(scalar) => Ok(scalar.bits()),
-            WordValue::Size(size) => self.value(size).map(|value| value as u64),
+            WordValue::Size(size) => value(&self.lengths, size).map(|value| value as u64),
         };
         let slots = self.compiled.steps.slots.all.iter();
         let mut words = slots
@@ -303,11 +301,6 @@ impl Run<'_> {
             words[*slot as usize] = *bits;
         }
         Ok(words)
-    }
-
-    /// Returns the value of a size in this run.
-    fn value(&self, size: &Size) -> Result<i64, ScheduleError> {
-        value(&self.lengths, size)
     }
 
     /// Returns the memory for temporaries: the arena of this stream, of as many as the device has queues.
@@ -337,7 +330,7 @@ impl Run<'_> {
         let steps = &self.compiled.steps;
         for (root, external) in steps.roots.iter().zip(&steps.memory.roots) {
             let root = steps.node(*root);
-            let lengths = root.shape.iter().map(|length| self.value(length));
+            let lengths = root.shape.iter().map(|length| value(&self.lengths, length));
             let lengths = lengths.map(|length| length.map(|length| length as u64));
             let shape = lengths.collect::<Result<SmallVec<[u64; 4]>, _>>()?;
             let Some(whole) = self.bound[*external].clone() else {

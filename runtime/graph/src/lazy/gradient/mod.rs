@@ -65,44 +65,44 @@ impl LazyBuffer {
     }
 
     fn gradients(&self, by: By, of: &[&LazyBuffer]) -> Vec<LazyBuffer> {
-        let refuse_all = |refused: LazyBuffer| vec![refused; of.len()];
+        let all = self.try_gradients(by, of);
+        all.unwrap_or_else(|refused| vec![refused; of.len()])
+    }
+
+    /// Returns the gradients, or the first refused buffer.
+    fn try_gradients(&self, by: By, of: &[&LazyBuffer]) -> Result<Vec<LazyBuffer>, LazyBuffer> {
+        let refused = |of: &LazyBuffer, why| {
+            let operand = (of.dtype(), of.shape());
+            LazyBuffer::refused(by, [operand], why)
+        };
         for buffer in of.iter().copied().chain([self]) {
             if buffer.error().is_some() {
-                return refuse_all(buffer.clone());
+                return Err(buffer.clone());
             }
             if !buffer.dtype().is_float() {
-                let operand = (buffer.dtype(), buffer.shape());
-                let why = why::dtype(buffer.dtype());
-                return refuse_all(LazyBuffer::refused(by, [operand], why));
+                return Err(refused(buffer, why::dtype(buffer.dtype())));
             }
         }
-        let Some(graph) = self.graph() else {
-            return refuse_all(self.clone());
-        };
+        let root = self.node_ref().map_err(|_| self.clone())?;
+        let graph = &root.graph;
         let id = |buffer: &&LazyBuffer| {
             let node_ref = buffer.node_ref().ok()?;
             node_ref.graph.is(graph).then_some(node_ref.id)
         };
-        let Some(ids) = of.iter().map(id).collect::<Option<Vec<NodeId>>>() else {
-            let operand = (self.dtype(), self.shape());
-            return refuse_all(LazyBuffer::refused(by, [operand], why::GRAPHS));
-        };
+        let ids = of.iter().map(id).collect::<Option<Vec<NodeId>>>();
+        let ids = ids.ok_or_else(|| refused(self, why::GRAPHS))?;
         let backward = Backward {
             result: self,
             graph,
             wanted: ids.iter().copied().collect(),
             by,
         };
-        match backward.run() {
-            Ok(adjoints) => {
-                let gradient = |(buffer, id): (&&LazyBuffer, &NodeId)| match adjoints.get(id) {
-                    Some(adjoint) => adjoint.clone(),
-                    None => graph.zeros(buffer.dtype(), buffer.shape()),
-                };
-                of.iter().zip(&ids).map(gradient).collect()
-            }
-            Err(refused) => refuse_all(refused),
-        }
+        let adjoints = backward.run(root.id)?;
+        let gradient = |(buffer, id): (&&LazyBuffer, &NodeId)| match adjoints.get(id) {
+            Some(adjoint) => adjoint.clone(),
+            None => graph.zeros(buffer.dtype(), buffer.shape()),
+        };
+        Ok(of.iter().zip(&ids).map(gradient).collect())
     }
 
     /// Returns the same values without gradient.
@@ -132,10 +132,7 @@ struct Backward<'a> {
 
 impl Backward<'_> {
     /// Returns the adjoints of the wanted nodes that the result depends on.
-    fn run(self) -> Result<HashMap<NodeId, LazyBuffer>, LazyBuffer> {
-        let Some(root) = self.result.node_ref().ok().map(|node_ref| node_ref.id) else {
-            return Err(self.result.clone());
-        };
+    fn run(self, root: NodeId) -> Result<HashMap<NodeId, LazyBuffer>, LazyBuffer> {
         let (order, between, known) = self.between(root);
         let mut adjoints: HashMap<NodeId, LazyBuffer> = HashMap::new();
         let mut found = HashMap::new();
