@@ -53,7 +53,7 @@ pub use points::StreamPoint;
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
 pub use record::Recorder;
 pub use recycled::Recycled;
-pub use replay::{Recording, ReplayArgs};
+pub use replay::{Recording, ReplayArgs, any_overlap};
 pub use returned::Returned;
 pub use staged::{HostBuffer, LateWrite, StagedTask};
 pub use stream::Stream;

@@ -221,7 +221,7 @@ impl RecordingShared {
             ));
         }
         // Recorded parameters never overlap. Rebound ones may, so then each task is checked again.
-        let overlap = rebinds && any(bindings);
+        let overlap = rebinds && any_overlap(bindings);
         if overlap && let Some(overlap) = overlapping_task(&self.tasks, bindings) {
             let what = format!(
                 "overlaps parameter {} where task {} writes one of them; copy one of them first",
@@ -251,14 +251,14 @@ fn misused(index: usize, what: &str) -> Box<Error> {
     parameter_error(ArgumentErrorKind::Parameter, index, what)
 }
 
-// Whether the bindings of one replay overlap.
+// Whether bindings overlap: of one replay, or of a run of a graph.
 
 /// The number of bindings up to which each is compared with each other, which needs no heap (I9). More are sorted.
 const COMPARED_MAX: usize = 64;
 
 /// Returns `true` if two of the bindings overlap and one of the two is written.
 #[inline]
-fn any(bindings: &[Binding]) -> bool {
+pub fn any_overlap(bindings: &[Binding]) -> bool {
     if bindings.len() > COMPARED_MAX {
         return any_sorted(bindings.to_vec());
     }

@@ -13,8 +13,20 @@ use crate::literal::Literal;
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// The location of the caller of an operation.
-pub(crate) type At = &'static Location<'static>;
+/// What a caller called: the name of an operation's method, and the location of the call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct By {
+    op: &'static str,
+    at: &'static Location<'static>,
+}
+
+impl By {
+    #[track_caller]
+    pub(crate) fn new(op: &'static str) -> Self {
+        let at = Location::caller();
+        Self { op, at }
+    }
+}
 
 /// An invalid operation: its name, its operands, the reason, and the caller's location.
 ///
@@ -32,31 +44,24 @@ pub struct GraphError(Arc<Refusal>);
 
 #[derive(Debug)]
 struct Refusal {
-    op: &'static str,
+    by: By,
     operands: SmallVec<[(DType, Shape); 2]>,
     why: Why,
-    at: At,
 }
 
 impl GraphError {
     pub(crate) fn new(
-        op: &'static str,
+        by: By,
         operands: impl IntoIterator<Item = (DType, Shape)>,
         why: impl Into<Why>,
-        at: At,
     ) -> Self {
         let (operands, why) = (operands.into_iter().collect(), why.into());
-        Self(Arc::new(Refusal {
-            op,
-            operands,
-            why,
-            at,
-        }))
+        Self(Arc::new(Refusal { by, operands, why }))
     }
 
     /// Returns the name of the operation's method.
     pub fn op(&self) -> &'static str {
-        self.0.op
+        self.0.by.op
     }
 
     /// Returns the types and shapes of the operands.
@@ -71,19 +76,20 @@ impl GraphError {
 
     /// Returns the location of the caller.
     pub fn at(&self) -> &'static Location<'static> {
-        self.0.at
+        self.0.by.at
     }
 }
 
 impl fmt::Display for GraphError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let refusal = &*self.0;
-        write!(f, "`{}`", refusal.op)?;
+        let By { op, at } = refusal.by;
+        write!(f, "`{op}`")?;
         for (index, (dtype, shape)) in refusal.operands.iter().enumerate() {
             let word = if index == 0 { " of" } else { " and" };
             write!(f, "{word} {dtype} {shape}")?;
         }
-        write!(f, ": {} (at {})", refusal.why, refusal.at)
+        write!(f, ": {} (at {at})", refusal.why)
     }
 }
 

@@ -10,8 +10,8 @@
 //! | `lazy` | lazy buffers and their operations |
 //! | `shape`, `size` | shapes, whose lengths may be unknown until a schedule runs |
 //! | `literal`, `elements` | numbers as elements of a type; the Rust types that can represent an element type |
-//! | `schedule` | fusion, versions of buffers, order of items, lowering to programs |
-//! | `memory` | the buffers of a schedule, and the placement of its temporaries |
+//! | `schedule` | fusion, versions of buffers, order of items, lowering to programs, the buffers of a schedule |
+//! | `plan` | the placement of temporaries |
 //! | `compiled` | compiled schedules: kernels, recordings, caches, runs |
 //! | `kernel_name` | the names of kernels |
 //! | `tuner`, `tuned` | tuning of programs, and of how schedules split reductions |
@@ -23,7 +23,7 @@ mod error;
 mod kernel_name;
 mod lazy;
 mod literal;
-mod memory;
+mod plan;
 mod schedule;
 mod shape;
 mod size;

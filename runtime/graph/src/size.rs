@@ -104,14 +104,45 @@ impl Size {
         self.known() == Some(value)
     }
 
+    /// Returns all terms: the constant, which has no factors, and the others.
+    fn all(&self) -> impl Iterator<Item = (&[Symbol], i64)> {
+        let terms = self
+            .terms
+            .iter()
+            .map(|(factors, coefficient)| (&factors[..], *coefficient));
+        std::iter::once((&[][..], self.constant)).chain(terms)
+    }
+
+    /// Adds a term. `None` if a coefficient overflows.
+    fn add(&mut self, factors: &[Symbol], coefficient: i64) -> Option<()> {
+        if factors.is_empty() {
+            self.constant = self.constant.checked_add(coefficient)?;
+            return Some(());
+        }
+        match self
+            .terms
+            .binary_search_by(|(mine, _)| mine[..].cmp(factors))
+        {
+            Ok(index) => match self.terms[index].1.checked_add(coefficient)? {
+                0 => drop(self.terms.remove(index)),
+                sum => self.terms[index].1 = sum,
+            },
+            Err(index) if coefficient != 0 => {
+                self.terms
+                    .insert(index, (factors.iter().cloned().collect(), coefficient));
+            }
+            Err(_) => {}
+        }
+        Some(())
+    }
+
     /// Returns the sum, or `None` if a coefficient overflows.
     pub fn plus(&self, other: &Size) -> Option<Size> {
-        let constant = self.constant.checked_add(other.constant)?;
-        let mut terms = self.terms.clone();
-        for (factors, coefficient) in &other.terms {
-            add_term(&mut terms, factors.clone(), *coefficient)?;
+        let mut sum = self.clone();
+        for (factors, coefficient) in other.all() {
+            sum.add(factors, coefficient)?;
         }
-        Some(Size { constant, terms })
+        Some(sum)
     }
 
     /// Returns the difference, or `None` if a coefficient overflows.
@@ -121,19 +152,12 @@ impl Size {
 
     /// Returns the product, or `None` if a coefficient overflows.
     pub fn times(&self, other: &Size) -> Option<Size> {
-        let mut product = Size::fixed(self.constant.checked_mul(other.constant)?);
-        for (factors, coefficient) in &self.terms {
-            let coefficient = coefficient.checked_mul(other.constant)?;
-            add_term(&mut product.terms, factors.clone(), coefficient)?;
-        }
-        for (factors, coefficient) in &other.terms {
-            let scaled = coefficient.checked_mul(self.constant)?;
-            add_term(&mut product.terms, factors.clone(), scaled)?;
-            for (mine, my_coefficient) in &self.terms {
-                let mut both: Factors = mine.iter().chain(factors).cloned().collect();
+        let mut product = Size::ZERO;
+        for (mine, my_coefficient) in self.all() {
+            for (theirs, coefficient) in other.all() {
+                let mut both: Factors = mine.iter().chain(theirs).cloned().collect();
                 both.sort();
-                let coefficient = my_coefficient.checked_mul(*coefficient)?;
-                add_term(&mut product.terms, both, coefficient)?;
+                product.add(&both, my_coefficient.checked_mul(coefficient)?)?;
             }
         }
         Some(product)
@@ -145,58 +169,47 @@ impl Size {
         if self == other && !other.is(0) {
             return Some(Size::ONE);
         }
-        let (factors, number) = match (&other.terms[..], other.constant) {
-            ([], constant) => (Factors::new(), constant),
-            ([(factors, coefficient)], 0) => (factors.clone(), *coefficient),
-            _ => return None,
-        };
-        let whole = |coefficient: i64| match coefficient.checked_rem(number)? {
-            0 => coefficient.checked_div(number),
-            _ => None,
-        };
-        if self.constant != 0 && !factors.is_empty() {
+        let mut divisor = other.all().filter(|(_, coefficient)| *coefficient != 0);
+        let (Some((factors, number)), None) = (divisor.next(), divisor.next()) else {
             return None;
-        }
-        let mut quotient = Size::fixed(whole(self.constant)?);
-        for (mine, coefficient) in &self.terms {
-            let mut left = mine.clone();
-            for factor in &factors {
+        };
+        let mut quotient = Size::ZERO;
+        for (mine, coefficient) in self.all().filter(|(_, coefficient)| *coefficient != 0) {
+            let mut left: Factors = mine.iter().cloned().collect();
+            for factor in factors {
                 let place = left.iter().position(|known| known == factor)?;
                 left.remove(place);
             }
-            let coefficient = whole(*coefficient)?;
-            if left.is_empty() {
-                quotient.constant = quotient.constant.checked_add(coefficient)?;
-            } else {
-                add_term(&mut quotient.terms, left, coefficient)?;
+            if coefficient.checked_rem(number)? != 0 {
+                return None;
             }
+            quotient.add(&left, coefficient / number)?;
         }
         Some(quotient)
     }
 
     /// Returns the value for these values of the symbols, or `None` if it overflows.
     pub fn at(&self, value: &impl Fn(&Symbol) -> u64) -> Option<i64> {
-        let mut sum = self.constant;
-        for (factors, coefficient) in &self.terms {
-            let mut term = *coefficient;
-            for symbol in factors {
-                term = term.checked_mul(i64::try_from(value(symbol)).ok()?)?;
-            }
-            sum = sum.checked_add(term)?;
-        }
-        Some(sum)
+        Self::sum(self.all(), value)
     }
 
     /// Returns the maximum if no term is negative, otherwise an upper bound: the maximum of the positive terms.
     pub fn max(&self) -> Option<i64> {
-        let mut sum = self.constant;
-        for (factors, coefficient) in self.terms.iter().filter(|(_, c)| *c > 0) {
-            let product = factors.iter().try_fold(*coefficient, |product, symbol| {
-                product.checked_mul(i64::try_from(symbol.max()).ok()?)
-            })?;
-            sum = sum.checked_add(product)?;
-        }
-        Some(sum)
+        let is_counted =
+            |(factors, coefficient): &(&[Symbol], i64)| factors.is_empty() || *coefficient > 0;
+        Self::sum(self.all().filter(is_counted), &Symbol::max)
+    }
+
+    fn sum<'a>(
+        mut terms: impl Iterator<Item = (&'a [Symbol], i64)>,
+        value: &impl Fn(&Symbol) -> u64,
+    ) -> Option<i64> {
+        terms.try_fold(0_i64, |sum, (factors, coefficient)| {
+            let product = factors.iter().try_fold(coefficient, |product, symbol| {
+                product.checked_mul(i64::try_from(value(symbol)).ok()?)
+            });
+            sum.checked_add(product?)
+        })
     }
 
     /// Returns the minimum if no term is positive, otherwise a lower bound: each subtracted term at its maximum, all
@@ -204,6 +217,11 @@ impl Size {
     pub fn min(&self) -> Option<i64> {
         let negated = self.times(&Size::fixed(-1))?;
         negated.max()?.checked_neg()
+    }
+
+    /// Returns `true` unless it is at least 0 for all values of the symbols.
+    pub(crate) fn may_be_negative(&self) -> bool {
+        self.min().is_none_or(|least| least < 0)
     }
 
     /// Returns the symbols that it depends on, each as often as it occurs.
@@ -217,22 +235,6 @@ impl Size {
             .into_iter()
             .try_fold(Size::ONE, |product, size| product.times(size))
     }
-}
-
-fn add_term(terms: &mut Vec<(Factors, i64)>, factors: Factors, coefficient: i64) -> Option<()> {
-    match terms.binary_search_by(|(mine, _)| mine.cmp(&factors)) {
-        Ok(index) => {
-            let sum = terms[index].1.checked_add(coefficient)?;
-            if sum == 0 {
-                terms.remove(index);
-            } else {
-                terms[index].1 = sum;
-            }
-        }
-        Err(index) if coefficient != 0 => terms.insert(index, (factors, coefficient)),
-        Err(_) => {}
-    }
-    Some(())
 }
 
 impl From<&Symbol> for Size {

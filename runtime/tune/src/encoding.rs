@@ -48,16 +48,6 @@ struct Line<K> {
     outcome: Outcome,
 }
 
-impl<K> Default for Decoded<K> {
-    fn default() -> Self {
-        Self {
-            choices: Vec::new(),
-            other_lines: Vec::new(),
-            damaged: 0,
-        }
-    }
-}
-
 /// A choice of a store or a bundle.
 pub(crate) struct StoredChoice<K> {
     pub(crate) key: K,
@@ -168,7 +158,11 @@ pub(crate) fn decode<K: DeserializeOwned>(
             here: here.to_string(),
         });
     }
-    let mut decoded = Decoded::default();
+    let mut decoded = Decoded {
+        choices: Vec::new(),
+        other_lines: Vec::new(),
+        damaged: 0,
+    };
     for line in lines {
         let Some(json) = verified(line) else {
             decoded.damaged += 1;

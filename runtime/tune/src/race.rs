@@ -173,15 +173,16 @@ impl<I: Clone, O> Race<I, O> {
                 true => measure.wait().map(Some),
                 false => measure.poll(),
             };
-            match polled {
+            let measured = match polled {
                 Ok(None) => {
                     self.current = Some((racer, output));
                     return Step::Waiting;
                 }
-                Ok(Some(time)) => match catch_panic(|| (set.validate)(&output)) {
-                    Ok(()) => self.record(racer, time),
-                    Err(why) => self.racers[racer].state = State::Failed(why),
-                },
+                Ok(Some(time)) => catch_panic(|| (set.validate)(&output).map(|()| time)),
+                Err(why) => Err(why),
+            };
+            match measured {
+                Ok(time) => self.record(racer, time),
                 Err(why) => self.racers[racer].state = State::Failed(why),
             }
             return Step::Going;
@@ -210,13 +211,10 @@ impl<I: Clone, O> Race<I, O> {
                 Ok(())
             })
         });
-        match (started, output) {
-            (Ok(()), Some(output)) => self.current = Some((racer, output)),
-            (Ok(()), None) => {
-                self.racers[racer].state =
-                    State::Failed(Failure::new("`Measure::start` did not run the candidate"));
-            }
-            (Err(why), _) => self.racers[racer].state = State::Failed(why),
+        let did_not_run = || Failure::new("`Measure::start` did not run the candidate");
+        match started.and_then(|()| output.ok_or_else(did_not_run)) {
+            Ok(output) => self.current = Some((racer, output)),
+            Err(why) => self.racers[racer].state = State::Failed(why),
         }
     }
 

@@ -88,13 +88,15 @@ impl<K: TuneKey> Tuner<K> {
         let forgotten = std::mem::take(&mut *lock(&self.shared.forgotten));
         let mut skipped = 0_usize;
         let saved = store.update(&mut |bytes| {
-            let stored = bytes.map(|bytes| encoding::decode::<K>(&bytes, identity));
-            let stored = stored.and_then(Result::ok).unwrap_or_default();
+            let stored = bytes.and_then(|bytes| encoding::decode::<K>(&bytes, identity).ok());
             let known = self.read();
-            let mut text = encoding::header(identity) + &stored.other_lines.concat();
-            for StoredChoice { key, set, outcome } in &stored.choices {
-                if !known.contains_key(key) && !forgotten.contains(key) {
-                    text.extend(encoding::entry(key, *set, outcome));
+            let mut text = encoding::header(identity);
+            if let Some(stored) = stored {
+                text += &stored.other_lines.concat();
+                for StoredChoice { key, set, outcome } in &stored.choices {
+                    if !known.contains_key(key) && !forgotten.contains(key) {
+                        text.extend(encoding::entry(key, *set, outcome));
+                    }
                 }
             }
             skipped = 0;

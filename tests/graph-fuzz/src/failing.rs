@@ -2,25 +2,25 @@
 //! (I7).
 
 use millstream::Stream;
-use millstream::graph::{CompiledSchedule, Outputs, Parts};
+use millstream::graph::{GraphCache, Outputs, Parts};
 
 use crate::built::dependencies;
 use crate::expect::ExpectedArray;
 use crate::rig::{FailureSource, Rig, upload};
-use crate::trial::{Failure, RunResult, Trial, text_of};
+use crate::trial::{Bound, Failure, RunResult, Trial, TrialSchedule, text_of};
 
 /// Runs with each input poisoned in turn.
 pub(crate) fn each_input_fails(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
-    let client = rig.device.new_client();
-    let schedule = trial.schedule(Parts::default())?;
-    let compiled = schedule.compile(&client).map_err(text_of)?;
+    let cache = GraphCache::default();
+    let schedule = trial.schedule(rig, Parts::default(), &cache, Bound::Inputs)?;
     let source = FailureSource::on(rig).map_err(text_of)?;
     let dependencies = dependencies(trial.case);
     // The first and the last run.
     let last = trial.case.runs.len() - 1;
     let runs = if last == 0 { vec![0] } else { vec![0, last] };
     for place in 0..trial.case.inputs.len() {
-        if !schedule.takes(&trial.built.inputs[place]) || shares(trial, place) {
+        let is_taken = schedule.schedule.takes(&trial.built.inputs[place]);
+        if !is_taken || shares(trial, place) {
             continue;
         }
         if trial.case.inputs[place].bytes == 0 {
@@ -28,7 +28,7 @@ pub(crate) fn each_input_fails(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failu
         }
         for run in runs.iter().copied() {
             let describe = |what| format!("with x{place} poisoned: {what}");
-            run_with_failed_input(trial, rig, &compiled, &source, &dependencies, place, run)
+            run_with_failed_input(&schedule, rig, &source, &dependencies, place, run)
                 .map_err(describe)?;
         }
     }
@@ -57,15 +57,14 @@ fn overwrite_freed_memory(trial: &Trial<'_>, stream: &Stream) -> Result<(), Fail
 
 /// Runs once with a poisoned input, and then with clean ones.
 fn run_with_failed_input(
-    trial: &Trial<'_>,
+    schedule: &TrialSchedule<'_>,
     rig: &Rig,
-    compiled: &CompiledSchedule,
     source: &FailureSource,
     dependencies: &[u64],
     place: usize,
     run: usize,
 ) -> Result<(), Failure> {
-    let case = trial.case;
+    let (trial, case) = (schedule.trial, schedule.trial.case);
     let stream = rig.device.new_client().new_stream();
     let handles = upload(&stream, &trial.memory).map_err(text_of)?;
     let failed = trial.range(&handles, place)?;
@@ -73,7 +72,7 @@ fn run_with_failed_input(
         .fail(&stream, &failed, &trial.garbage(place)?)
         .map_err(text_of)?;
     overwrite_freed_memory(trial, &stream)?;
-    let ran = trial.submit(|| compiled.run(), run, handles, &stream)?;
+    let ran = schedule.submit(run, handles, &stream)?;
     let RunResult::Done(outputs, handles) = ran else {
         return Ok(());
     };
@@ -95,7 +94,7 @@ fn run_with_failed_input(
     }
     for on in [stream, rig.device.new_client().new_stream()] {
         let handles = upload(&on, &trial.memory).map_err(text_of)?;
-        let ran = trial.submit(|| compiled.run(), run, handles, &on)?;
+        let ran = schedule.submit(run, handles, &on)?;
         if let RunResult::Done(outputs, handles) = ran {
             let compared = trial.compare(&on, &outputs, &handles, run);
             compared.map_err(|what| format!("in the next clean run: {what}"))?;

@@ -4,14 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use millstream::OpenError;
-use millstream::graph::{CompiledSchedule, GraphCache, GraphTuner, Parts};
+use millstream::graph::{GraphCache, GraphTuner, Parts};
 use millstream::tune::{Effort, Tuner};
 use serde::Serialize;
 
 use crate::case::{Case, CaseError};
 use crate::failing::each_input_fails;
 use crate::rig::{Rig, upload};
-use crate::trial::{Bound, Failure, RunResult, Trial, text_of};
+use crate::trial::{Bound, Failure, RunResult, Trial, TrialSchedule, text_of};
 
 /// A mode of running a case: a device, and what runs there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -213,43 +213,19 @@ fn small_parts() -> Parts {
 }
 
 fn plain(trial: &Trial<'_>, rig: &Rig, parts: Parts, bound: Bound) -> Result<(), Failure> {
-    let schedule = trial.schedule(parts)?;
-    for item in schedule.items() {
-        if let Some(program) = item.program() {
-            let checked = program.check();
-            checked.map_err(|error| format!("invalid program: {error:?}"))?;
-        }
-    }
-    let client = rig.device.new_client();
-    let compiled = schedule.compile(&client);
-    let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    run_all(trial, rig, &compiled, bound)
-}
-
-fn run_all(
-    trial: &Trial<'_>,
-    rig: &Rig,
-    compiled: &CompiledSchedule,
-    bound: Bound,
-) -> Result<(), Failure> {
-    trial.start_schedule(bound);
-    run_from(trial, rig, compiled, 0)
+    let schedule = trial.schedule(rig, parts, &GraphCache::default(), bound)?;
+    run_from(&schedule, rig, 0)
 }
 
 /// Runs each run several times on one stream, starting with this one.
-fn run_from(
-    trial: &Trial<'_>,
-    rig: &Rig,
-    compiled: &CompiledSchedule,
-    first: usize,
-) -> Result<(), Failure> {
+fn run_from(schedule: &TrialSchedule<'_>, rig: &Rig, first: usize) -> Result<(), Failure> {
+    let trial = schedule.trial;
     let stream = rig.device.new_client().new_stream();
     let runs = trial.case.runs.len();
     for _ in 0..ROUNDS {
         for run in (0..runs).map(|run| (first + run) % runs) {
             let handles = upload(&stream, &trial.memory).map_err(text_of)?;
-            let ran = trial.submit(|| compiled.run(), run, handles, &stream)?;
-            if let RunResult::Done(outputs, handles) = ran {
+            if let RunResult::Done(outputs, handles) = schedule.submit(run, handles, &stream)? {
                 trial.compare(&stream, &outputs, &handles, run)?;
             }
         }
@@ -264,13 +240,10 @@ const THREADS: usize = 3;
 const ROUNDS: usize = 2;
 
 fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
-    let schedule = trial.schedule(Parts::default())?;
-    let compiled = schedule.compile(&rig.device.new_client());
-    let compiled = &compiled.map_err(|error| format!("compile: {error}"))?;
-    trial.start_schedule(Bound::Inputs);
+    let cache = GraphCache::default();
+    let schedule = &trial.schedule(rig, Parts::default(), &cache, Bound::Inputs)?;
     std::thread::scope(|scope| {
-        let threads =
-            (0..THREADS).map(|first| scope.spawn(move || run_from(trial, rig, compiled, first)));
+        let threads = (0..THREADS).map(|first| scope.spawn(move || run_from(schedule, rig, first)));
         let threads: Vec<_> = threads.collect();
         let ended = threads.into_iter().map(|thread| match thread.join() {
             Ok(ran) => ran,
@@ -286,9 +259,6 @@ fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
         .budget(Duration::from_micros(1));
     let tuner = GraphTuner::with(Tuner::with_effort(effort));
     let cache = GraphCache::default().tuned_by(tuner);
-    let client = rig.device.new_client();
-    let schedule = trial.schedule(Parts::default())?;
-    let compiled = schedule.compile_with_cache(&client, &cache);
-    let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    run_all(trial, rig, &compiled, Bound::Inputs)
+    let schedule = trial.schedule(rig, Parts::default(), &cache, Bound::Inputs)?;
+    run_from(&schedule, rig, 0)
 }

@@ -1,15 +1,14 @@
 //! One schedule of a case: binding, running, reading, comparing.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use millstream::graph::{Outputs, Parts, Run, Schedule, ScheduleError, Size, Symbol};
+use millstream::graph::{
+    CompiledSchedule, GraphCache, Outputs, Parts, Schedule, ScheduleError, Size, Symbol,
+};
 use millstream::{Handle, Stream};
 
 use crate::built::{Built, literal};
 use crate::case::{Case, CaseError, Input, bytes, dtype};
 use crate::expect::ExpectedArray;
-use crate::rig;
+use crate::rig::{self, Rig};
 
 /// A case that is ready to run, with any schedule.
 pub(crate) struct Trial<'a> {
@@ -17,9 +16,19 @@ pub(crate) struct Trial<'a> {
     pub(crate) built: Built,
     pub(crate) memory: Vec<Vec<u8>>,
     pub(crate) expected: Vec<ExpectedRun>,
-    /// Symbols and scalars that the schedule does not know: none of its values depends on them.
-    unknown: Mutex<HashSet<String>>,
-    bound: Mutex<Bound>,
+}
+
+/// A schedule of a case, compiled for a device.
+pub(crate) struct TrialSchedule<'a> {
+    pub(crate) trial: &'a Trial<'a>,
+    pub(crate) schedule: Schedule,
+    compiled: CompiledSchedule,
+    bound: Bound,
+    /// The lengths and the names of the scalars that the schedule knows: on others none of its values depends.
+    lengths: Vec<Symbol>,
+    scalars: Vec<String>,
+    /// Whether each root is computed into a buffer of its own.
+    is_output: Vec<bool>,
 }
 
 /// The buffers that a run binds.
@@ -71,97 +80,35 @@ impl<'a> Trial<'a> {
                 .iter()
                 .map(want)
                 .collect::<Result<_, CaseError>>()?,
-            unknown: Mutex::default(),
-            bound: Mutex::default(),
         })
     }
 
-    /// Returns a schedule of the roots.
-    pub(crate) fn schedule(&self, parts: Parts) -> Result<Schedule, Failure> {
-        let roots: Vec<_> = self.built.roots.iter().collect();
-        Schedule::create_split(&roots, parts).map_err(|error| format!("create: {error}"))
-    }
-
-    /// Starts another schedule: clears the unknown arguments, and sets the buffers that its runs bind.
-    pub(crate) fn start_schedule(&self, bound: Bound) {
-        self.unknown().clear();
-        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
-    }
-
-    fn bound(&self) -> Bound {
-        *self.bound.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn unknown(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Submits the run that `make` returns, with the lengths, scalars and inputs of a run bound.
-    pub(crate) fn submit<'r>(
+    /// Schedules the roots and compiles them. `bound`: the buffers that runs bind.
+    pub(crate) fn schedule(
         &self,
-        make: impl Fn() -> Run<'r>,
-        index: usize,
-        handles: Vec<Handle<u8>>,
-        stream: &Stream,
-    ) -> Result<RunResult, Failure> {
-        let spec = &self.case.runs[index];
-        // Arguments that the schedule does not know are found by trying: each attempt reports one.
-        let unknown = self.built.symbols.len() + self.built.scalars.len() + self.built.roots.len();
-        for _ in 0..=unknown {
-            let mut run = make();
-            for (symbol, length) in self.built.symbols.iter().zip(&spec.lengths) {
-                if !self.unknown().contains(symbol.name()) {
-                    run = run.length(symbol, *length);
-                }
-            }
-            for (scalar, value) in self.built.scalars.iter().zip(&spec.scalars) {
-                if let Some(value) = value
-                    && !self.unknown().contains(scalar.name())
-                {
-                    run = run.scalar(scalar, literal(value).map_err(text_of)?);
-                }
-            }
-            for (place, input) in self.built.inputs.iter().enumerate() {
-                if run.takes(input) {
-                    let mut range = self.range(&handles, place)?;
-                    if self.bound() == Bound::Short {
-                        range = range
-                            .slice(..self.bytes_in(place, index))
-                            .map_err(text_of)?;
-                    }
-                    run = run.input(input, &range);
-                }
-            }
-            for (place, root) in self.built.roots.iter().enumerate() {
-                if self.bound() != Bound::Inputs
-                    && !self.unknown().contains(&format!("root {place}"))
-                {
-                    let elements = root.shape().elements().and_then(|elements| elements.max());
-                    let bytes = match self.bound() {
-                        Bound::Short => self.expected[index].roots[place].bytes(),
-                        _ => elements.unwrap_or(0) as usize * root.dtype().size(),
-                    };
-                    let buffer = stream.create(&vec![0x41_u8; bytes]).map_err(text_of)?;
-                    run = run.output(place, &buffer);
-                }
-            }
-            match run.submit(stream) {
-                Ok(outputs) => return Ok(RunResult::Done(outputs, handles)),
-                Err(ScheduleError::UnknownArgument { name, .. }) => {
-                    // Another thread may have found it meanwhile; the number of attempts is bounded.
-                    self.unknown().insert(name);
-                }
-                Err(error) if self.may_be_refused() => {
-                    let text = error.to_string();
-                    if text.contains("fault") || text.contains("bug in the graph compiler") {
-                        return Err(text);
-                    }
-                    return Ok(RunResult::Refused);
-                }
-                Err(error) => return Err(format!("submit: {error}")),
-            }
+        rig: &Rig,
+        parts: Parts,
+        cache: &GraphCache,
+        bound: Bound,
+    ) -> Result<TrialSchedule<'_>, Failure> {
+        let roots: Vec<_> = self.built.roots.iter().collect();
+        let schedule = Schedule::create_split(&roots, parts);
+        let schedule = schedule.map_err(|error| format!("create: {error}"))?;
+        for program in schedule.items().iter().filter_map(|item| item.program()) {
+            let checked = program.check();
+            checked.map_err(|error| format!("invalid program: {error:?}"))?;
         }
-        Err("submit: too many unknown arguments".to_owned())
+        let compiled = schedule.compile_with_cache(&rig.device.new_client(), cache);
+        let scalars = schedule.scalars();
+        Ok(TrialSchedule {
+            trial: self,
+            compiled: compiled.map_err(|error| format!("compile: {error}"))?,
+            bound,
+            lengths: schedule.lengths(),
+            scalars: scalars.iter().map(|it| it.name().to_owned()).collect(),
+            is_output: schedule.outputs().map(|it| it.input.is_none()).collect(),
+            schedule,
+        })
     }
 
     /// Returns the range of a handle that is an input.
@@ -179,27 +126,8 @@ impl<'a> Trial<'a> {
         whole.slice(range).map_err(text_of)
     }
 
-    /// Returns the number of bytes that a run needs of an input: all of them if the schedule does not know the lengths.
-    fn bytes_in(&self, place: usize, run: usize) -> usize {
-        let (input, lengths) = (&self.built.inputs[place], &self.case.runs[run].lengths);
-        let symbols = &self.built.symbols;
-        let length = |symbol: &Symbol| {
-            let at = symbols.iter().position(|known| known == symbol);
-            at.and_then(|at| lengths.get(at)).copied().unwrap_or(0)
-        };
-        let shape = input.shape();
-        let mut of_shape = shape.iter().flat_map(Size::symbols);
-        if of_shape.any(|symbol| self.unknown().contains(symbol.name())) {
-            return self.case.inputs[place].bytes;
-        }
-        let lengths = shape
-            .iter()
-            .map(|size| size.at(&length).unwrap_or(0) as usize);
-        lengths.product::<usize>() * input.dtype().size()
-    }
-
     /// Returns `true` if a run stores into an input that overlaps another.
-    pub(crate) fn may_be_refused(&self) -> bool {
+    fn may_be_refused(&self) -> bool {
         let is_stored = |place: usize| {
             let runs = self.case.runs.iter();
             let mut stored = runs.flat_map(|run| run.stored.iter());
@@ -294,6 +222,77 @@ impl<'a> Trial<'a> {
         let is_bool = dtype(&input.dtype).map_err(text_of)? == millstream::DType::Bool;
         let other = |byte: &u8| if is_bool { 1 - (byte & 1) } else { byte ^ 0x41 };
         Ok(was.unwrap_or_default().iter().map(other).collect())
+    }
+}
+
+impl TrialSchedule<'_> {
+    /// Submits a run, with its lengths, scalars and inputs bound.
+    pub(crate) fn submit(
+        &self,
+        index: usize,
+        handles: Vec<Handle<u8>>,
+        stream: &Stream,
+    ) -> Result<RunResult, Failure> {
+        let (trial, mut run) = (self.trial, self.compiled.run());
+        let (built, spec) = (&trial.built, &trial.case.runs[index]);
+        for (symbol, length) in built.symbols.iter().zip(&spec.lengths) {
+            if self.lengths.contains(symbol) {
+                run = run.length(symbol, *length);
+            }
+        }
+        for (scalar, value) in built.scalars.iter().zip(&spec.scalars) {
+            if let Some(value) = value
+                && self.scalars.iter().any(|known| known == scalar.name())
+            {
+                run = run.scalar(scalar, literal(value).map_err(text_of)?);
+            }
+        }
+        for (place, input) in built.inputs.iter().enumerate() {
+            if run.takes(input) {
+                let mut range = trial.range(&handles, place)?;
+                if self.bound == Bound::Short {
+                    let needed = self.bytes_in(place, index);
+                    range = range.slice(..needed).map_err(text_of)?;
+                }
+                run = run.input(input, &range);
+            }
+        }
+        for (place, root) in built.roots.iter().enumerate() {
+            if self.bound != Bound::Inputs && self.is_output[place] {
+                let elements = root.shape().elements().and_then(|elements| elements.max());
+                let bytes = match self.bound {
+                    Bound::Short => trial.expected[index].roots[place].bytes(),
+                    _ => elements.unwrap_or(0) as usize * root.dtype().size(),
+                };
+                let buffer = stream.create(&vec![0x41_u8; bytes]).map_err(text_of)?;
+                run = run.output(place, &buffer);
+            }
+        }
+        match run.submit(stream) {
+            Ok(outputs) => Ok(RunResult::Done(outputs, handles)),
+            Err(
+                ScheduleError::StoredInputOverlaps { .. } | ScheduleError::OutputOverlaps { .. },
+            ) if trial.may_be_refused() => Ok(RunResult::Refused),
+            Err(error) => Err(format!("submit: {error}")),
+        }
+    }
+
+    /// Returns the number of bytes that a run needs of an input: all of them if the schedule does not know the lengths.
+    fn bytes_in(&self, place: usize, run: usize) -> usize {
+        let (built, lengths) = (&self.trial.built, &self.trial.case.runs[run].lengths);
+        let length = |symbol: &Symbol| {
+            let at = built.symbols.iter().position(|known| known == symbol);
+            at.and_then(|at| lengths.get(at)).copied().unwrap_or(0)
+        };
+        let (shape, dtype) = (built.inputs[place].shape(), built.inputs[place].dtype());
+        let mut of_shape = shape.iter().flat_map(Size::symbols);
+        if of_shape.any(|symbol| !self.lengths.contains(symbol)) {
+            return self.trial.case.inputs[place].bytes;
+        }
+        let lengths = shape
+            .iter()
+            .map(|size| size.at(&length).unwrap_or(0) as usize);
+        lengths.product::<usize>() * dtype.size()
     }
 }
 

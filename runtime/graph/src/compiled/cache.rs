@@ -27,7 +27,6 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_client::{ComputeClient, KernelHandle};
@@ -36,9 +35,8 @@ use millstream_protocol::Kernel;
 
 use crate::compiled::Compiled;
 use crate::compiled::form::Form;
-use crate::error::{GraphError, ScheduleError};
+use crate::error::{By, GraphError, ScheduleError};
 use crate::kernel_name::kernel_name;
-use crate::memory::Memory;
 use crate::schedule::Steps;
 #[cfg(feature = "tune")]
 use crate::tuner::GraphTuner;
@@ -173,13 +171,12 @@ impl GraphCache {
         &self,
         client: &ComputeClient,
         steps: &Steps,
-        memory: &Memory,
     ) -> Result<Vec<Blocking>, ScheduleError> {
         #[cfg(feature = "tune")]
         if let Some(tuner) = &self.tuner {
-            return tuner.blockings(client, steps, memory);
+            return tuner.blockings(client, steps);
         }
-        let _ = (client, memory);
+        let _ = client;
         Ok(vec![Blocking::DEFAULT; steps.items.len()])
     }
 
@@ -200,8 +197,7 @@ impl GraphCache {
         let _entered = span.enter();
         let kernel =
             Kernel::from_program(kernel_name(program), program.clone()).map_err(|why| {
-                let at = Location::caller();
-                ScheduleError::Graph(GraphError::new("compile", [], why.to_string(), at))
+                ScheduleError::Graph(GraphError::new(By::new("compile"), [], why.to_string()))
             })?;
         let handle = client.kernel(kernel.with(blocking))?;
         let evicted = lock(&self.kernels).put(key, handle.clone());

@@ -1,7 +1,7 @@
 //! The form of a schedule: everything that determines its recording. Schedules that differ only in the identity of
 //! their buffers, scalars and lengths have the same form and share one recording.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -12,11 +12,10 @@ use millstream_ir::{Blocking, Program};
 use millstream_protocol::{Access, Error, Kernel, recording::RecordedWord};
 use smallvec::SmallVec;
 
-use crate::compiled::Slots;
-use crate::lazy::callee::Callee;
-use crate::memory::{Memory, Parameter, ParameterRole};
+use crate::plan::Plan;
 use crate::schedule::Steps;
-use crate::schedule::item::{Item, WordValue, Work};
+use crate::schedule::item::{Item, Work};
+use crate::schedule::memory::{External, Region};
 use crate::schedule::walk::Local;
 
 /// A schedule without the identity of its buffers, scalars and lengths. Schedules with equal forms have the same
@@ -24,7 +23,7 @@ use crate::schedule::walk::Local;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Form {
     pub(super) items: Vec<FormItem>,
-    /// The parameters: inputs, outputs and temporaries.
+    /// The parameters: the externals, and the arena if there are temporaries.
     parameters: Vec<Parameter>,
     /// The number of slots. How their values depend on each other is up to the run, which computes them.
     slots: usize,
@@ -65,52 +64,49 @@ impl Hash for UserKernel {
     }
 }
 
+/// A parameter of the recording.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Parameter {
+    /// The number of bytes, with every length at its maximum.
+    bytes: u64,
+    /// Whether a run with smaller lengths may bind fewer bytes.
+    may_be_shorter: bool,
+    /// Whether its content is undefined when a run begins.
+    is_scratch: bool,
+}
+
 /// A binding of a launch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct FormBinding {
-    /// The parameter, the offset in it and the number of bytes.
-    place: (ParameterRole, u64, u64),
+    region: Region,
     /// Whether the launch does not depend on the present content ([`fresh_bindings`]).
     is_fresh: bool,
 }
 
 impl Form {
-    /// Returns the form of a schedule. Assigns slots to sizes and scalars in the order of their first use.
-    pub(crate) fn new(
-        steps: &Steps,
-        memory: &Memory,
-        blockings: &[Blocking],
-        slots: &mut Slots,
-    ) -> Self {
+    /// Returns the form of a schedule.
+    pub(crate) fn new(steps: &Steps, plan: &Plan, blockings: &[Blocking]) -> Self {
         let mut touched = HashSet::new();
         let items = steps.items.iter().enumerate().map(|(index, item)| {
             let (callee, cubes) = match &item.work {
                 Work::Program(program) => {
-                    let program = memory.program(index, program).clone();
-                    (FormCallee::Program(program, blockings[index]), [1; 3])
+                    let callee = FormCallee::Program(program.clone(), blockings[index]);
+                    (callee, [1; 3])
                 }
                 Work::Custom(custom) => {
-                    let callee = match &custom.callee {
-                        Callee::Ssa(ssa) => FormCallee::Program(ssa.clone(), Blocking::DEFAULT),
-                        Callee::Kernel(kernel) => FormCallee::Kernel(UserKernel(kernel.clone())),
+                    let callee = match &custom.program {
+                        Some(ssa) => FormCallee::Program(ssa.clone(), Blocking::DEFAULT),
+                        None => FormCallee::Kernel(UserKernel(custom.kernel.clone())),
                     };
                     (callee, custom.cubes)
                 }
             };
-            let fresh = fresh_bindings(steps, memory, item, &mut touched);
-            let bindings = memory.bound(steps, index);
-            let bindings = bindings.map(|(binding, place)| FormBinding {
-                place,
+            let fresh = fresh_bindings(steps, item, &mut touched);
+            let bindings = item.bound().map(|(binding, node)| FormBinding {
+                region: steps.region(node, plan),
                 is_fresh: fresh.contains(&binding),
             });
-            let words = item.words.iter().map(|word| match word {
-                WordValue::Bits(bits) => RecordedWord::Value(*bits),
-                WordValue::Size(size) => match size.known() {
-                    Some(value) => RecordedWord::Value(value as u64),
-                    None => RecordedWord::Slot(slots.size(size)),
-                },
-                WordValue::Scalar(scalar) => RecordedWord::Slot(slots.scalar(scalar)),
-            });
+            let words = item.words.iter().map(|word| steps.slots.recorded(word));
             FormItem {
                 callee,
                 cubes,
@@ -119,42 +115,57 @@ impl Form {
             }
         });
         let items = items.collect();
+        let external = |external: &External| Parameter {
+            bytes: external.bytes,
+            may_be_shorter: external.size.known().is_none(),
+            is_scratch: !external.is_input,
+        };
+        // Temporaries of 0 bytes need a binding, too.
+        let arena = (!plan.offsets.is_empty()).then_some(Parameter {
+            bytes: plan.bytes.max(1),
+            may_be_shorter: false,
+            is_scratch: true,
+        });
+        let externals = steps.memory.externals.iter().map(external);
         Self {
             items,
-            parameters: memory.parameters(),
-            slots: slots.len(),
+            parameters: externals.chain(arena).collect(),
+            slots: steps.slots.all.len(),
         }
     }
 
-    /// Records the launches, with the kernel of each item. Returns the role of each parameter of the recording, too.
+    /// Records the launches, with the kernel of each item. Returns which parameter of the form each of the
+    /// recording is, too.
     pub(super) fn record(
         &self,
         client: &ComputeClient,
         kernels: &[KernelHandle],
-    ) -> Result<(Recording, Vec<ParameterRole>), Error> {
+    ) -> Result<(Recording, Vec<usize>), Error> {
         // The handle that stands for each parameter while recording.
-        let mut handles: HashMap<ParameterRole, Handle<u8>> = HashMap::new();
+        let mut handles: Vec<Handle<u8>> = Vec::with_capacity(self.parameters.len());
         let stream = client.new_stream();
         let recording = stream.record(|recorder| {
             for parameter in &self.parameters {
                 let bytes = parameter.bytes as usize;
-                let handle = match parameter.place {
-                    ParameterRole::Input(_) => recorder.parameter::<u8>(bytes)?,
-                    ParameterRole::Output(_) | ParameterRole::Arena => {
-                        recorder.scratch::<u8>(bytes)?
-                    }
+                let handle = match parameter.is_scratch {
+                    true => recorder.scratch::<u8>(bytes)?,
+                    false => recorder.parameter::<u8>(bytes)?,
                 };
                 if parameter.may_be_shorter {
                     // SAFETY: a run checks that the handle has all bytes for its lengths, and its words pass these
                     // lengths to the programs. No kernel of a user uses it (`Memory::new`).
                     unsafe { recorder.allow_shorter(&handle) };
                 }
-                handles.insert(parameter.place, handle);
+                handles.push(handle);
             }
             for (item, kernel) in self.items.iter().zip(kernels) {
                 let view = |binding: &FormBinding| {
-                    let (role, start, bytes) = binding.place;
-                    let view = handles[&role].slice(start as usize..(start + bytes) as usize);
+                    let Region {
+                        parameter,
+                        start,
+                        bytes,
+                    } = binding.region;
+                    let view = handles[parameter].slice(start as usize..(start + bytes) as usize);
                     view.map_err(|why| Error::from(why.of(kernel.name().clone())))
                 };
                 let views = item.bindings.iter().map(view);
@@ -173,13 +184,13 @@ impl Form {
             }
             Ok(())
         })?;
-        let mut roles = vec![None; recording.parameters()];
-        for (role, handle) in &handles {
+        let mut parameters = vec![None; recording.parameters()];
+        for (parameter, handle) in handles.iter().enumerate() {
             if let Some(index) = recording.parameter_of(handle) {
-                roles[index] = Some(*role);
+                parameters[index] = Some(parameter);
             }
         }
-        Ok((recording, roles.into_iter().flatten().collect()))
+        Ok((recording, parameters.into_iter().flatten().collect()))
     }
 }
 
@@ -190,15 +201,13 @@ impl Form {
 /// ([`Run::issue`](super::run::Run::issue)).
 fn fresh_bindings(
     steps: &Steps,
-    memory: &Memory,
     item: &Item,
     touched: &mut HashSet<Local>,
 ) -> SmallVec<[usize; 1]> {
     let fresh = item.writes.iter().filter(|written| {
         let output = steps.storage(written.node);
         let is_first = touched.insert(output);
-        let is_input = matches!(memory.place(output).0, ParameterRole::Input(_));
-        is_first && !is_input || written.overwrites
+        is_first && !steps.node(output).is_buffer() || written.overwrites
     });
     let fresh = fresh.map(|written| written.binding).collect();
     touched.extend(item.bindings.iter().map(|node| steps.storage(*node)));

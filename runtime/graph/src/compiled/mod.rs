@@ -12,13 +12,13 @@
 //!
 //! # Compiling
 //! ```text
-//!  Schedule ──Memory::new──► places ──Form::new──► form, slots ──lookup──► hit: shared recording
-//!                                                                    └──► miss: kernels, Form::record ──► cached
+//!  Schedule ──Steps::plan──► offsets ──Form::new──► form ──lookup──► hit: shared recording
+//!                                                         └──► miss: kernels, Form::record ──► cached
 //! ```
 //! A [`CompiledSchedule`] has two halves. [`Compiled`] belongs to the form: recording, parameters, memory for
-//! temporaries; schedules with equal forms share it. [`Names`] belongs to the schedule: which buffers, scalars and
-//! lengths fill the parameters and slots. `Form::new` assigns slots and `Form::record` records its words, so the slots
-//! of every schedule fit the shared recording.
+//! temporaries; schedules with equal forms share it. [`Steps`] belongs to the schedule: which buffers, scalars and
+//! lengths fill the parameters and slots. The form has the words of the items by slot, so the slots of every schedule
+//! fit the shared recording.
 //!
 //! # A run
 //! [`Run::submit`](run::Run::submit) computes the values of the slots, allocates outputs that are not bound, checks
@@ -44,7 +44,6 @@ mod report;
 mod run;
 mod tensor;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 pub use cache::{CacheStats, GraphCache};
@@ -58,17 +57,15 @@ pub use tensor::Tensor;
 
 use crate::compiled::form::{Form, FormCallee, FormItem};
 use crate::error::ScheduleError;
-use crate::lazy::scalar::Scalar;
-use crate::memory::{Memory, ParameterRole, Root};
-use crate::schedule::{Schedule, Steps, handles};
-use crate::size::{Size, Symbol};
+use crate::schedule::walk::WalkNode;
+use crate::schedule::{Schedule, Steps};
 
 /// A schedule that is compiled for one device. Any thread may run it any number of times, each time with other inputs,
 /// scalars and lengths; a run is one message. Cheap to clone.
 #[derive(Clone)]
 pub struct CompiledSchedule {
     shared: Arc<Compiled>,
-    names: Arc<Names>,
+    steps: Arc<Steps>,
 }
 
 /// The part that schedules of one form share.
@@ -77,8 +74,9 @@ pub(crate) struct Compiled {
     /// The client that owns the memory of temporaries.
     client: ComputeClient,
     recording: Recording,
-    /// The place of each parameter of the recording.
-    parameters: Vec<ParameterRole>,
+    /// The external that each parameter of the recording is, or behind them the arena
+    /// ([`Region`](crate::schedule::memory::Region)).
+    parameters: Vec<usize>,
     temporary_bytes: u64,
     /// The memory of temporaries: one allocation for each queue, so that runs on different queues overlap. Allocated at
     /// the first use.
@@ -87,66 +85,6 @@ pub(crate) struct Compiled {
     kernel_names: Vec<Arc<str>>,
     /// One of the kernels, which identifies the device and its epoch.
     witness: Option<KernelHandle>,
-}
-
-/// The part that belongs to one schedule: the buffers, scalars and lengths that it names.
-#[derive(Debug)]
-struct Names {
-    steps: Arc<Steps>,
-    memory: Memory,
-    slots: Slots,
-}
-
-/// The words that each run computes, in the order of the recording's slots.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Slots {
-    all: Vec<Slot>,
-    of_sizes: HashMap<Size, u32>,
-    /// By the keys of scalars.
-    of_scalars: HashMap<usize, u32>,
-}
-
-/// A word that each run computes.
-#[derive(Clone, Debug)]
-enum Slot {
-    Size(Size),
-    Scalar(Scalar),
-}
-
-impl Names {
-    /// Returns the lengths that a run depends on, by a kernel or the shape of a root, each as often as it occurs.
-    fn symbols(&self) -> impl Iterator<Item = &Symbol> {
-        let of_slots = self.slots.all.iter().filter_map(|slot| match slot {
-            Slot::Size(size) => Some(size),
-            Slot::Scalar(_) => None,
-        });
-        let of_roots = self.memory.roots.iter().flat_map(|root| root.shape.iter());
-        of_slots.chain(of_roots).flat_map(Size::symbols)
-    }
-}
-
-impl Slots {
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Returns the slot of a size; adds one if there is none.
-    pub(crate) fn size(&mut self, size: &Size) -> u32 {
-        let known = self.of_sizes.entry(size.clone());
-        *known.or_insert_with(|| {
-            self.all.push(Slot::Size(size.clone()));
-            (self.all.len() - 1) as u32
-        })
-    }
-
-    /// Returns the slot of a scalar; adds one if there is none.
-    pub(crate) fn scalar(&mut self, scalar: &Scalar) -> u32 {
-        let known = self.of_scalars.entry(scalar.key());
-        *known.or_insert_with(|| {
-            self.all.push(Slot::Scalar(scalar.clone()));
-            (self.all.len() - 1) as u32
-        })
-    }
 }
 
 impl Compiled {
@@ -183,41 +121,31 @@ impl Schedule {
     ) -> Result<CompiledSchedule, ScheduleError> {
         let span = tracing::debug_span!("compile_schedule", items = self.items().len());
         let _entered = span.enter();
-        let memory = self.memory(client)?;
-        let blockings = cache.blockings(client, &self.shared, &memory)?;
-        let mut slots = Slots::default();
-        let form = Form::new(&self.shared, &memory, &blockings, &mut slots);
+        self.check_device(client)?;
+        let steps = self.shared.clone();
+        // A driver that replays a recording as a graph runs independent items at the same time.
+        let plan = steps.plan(client.properties().has(Feature::ConcurrentReplay))?;
+        let form = Form::new(&steps, &plan, &cache.blockings(client, &steps)?);
         let shared = match cache.schedule(client, &form) {
             Some(shared) => shared,
             None => {
-                let bytes = memory.temporary_bytes;
-                let shared = Arc::new(Compiled::new(client, cache, &form, bytes)?);
+                let shared = Arc::new(Compiled::new(client, cache, &form, plan.bytes)?);
                 cache.insert(form, shared.clone());
                 shared
             }
         };
-        let steps = self.shared.clone();
-        let names = Arc::new(Names {
-            steps,
-            memory,
-            slots,
-        });
-        Ok(CompiledSchedule { shared, names })
+        Ok(CompiledSchedule { shared, steps })
     }
 
-    /// Assigns the buffers for the device of a client.
-    pub(crate) fn memory(&self, client: &ComputeClient) -> Result<Memory, ScheduleError> {
-        if let Some(handle) = handles(&self.shared.nodes).next()
-            && !client.owns(handle)
-        {
-            return Err(ScheduleError::ForeignDevice {
+    /// Checks that the buffers of the graph are of the device of a client.
+    pub(crate) fn check_device(&self, client: &ComputeClient) -> Result<(), ScheduleError> {
+        match self.shared.nodes.iter().find_map(WalkNode::handle) {
+            Some(handle) if !client.owns(handle) => Err(ScheduleError::ForeignDevice {
                 slice: handle.id(),
                 client: client.name().into(),
-            });
+            }),
+            _ => Ok(()),
         }
-        // A driver that replays a recording as a graph runs independent items at the same time.
-        let overlaps = client.properties().has(Feature::ConcurrentReplay);
-        Memory::new(&self.shared, overlaps)
     }
 }
 
@@ -250,13 +178,6 @@ impl Compiled {
 }
 
 impl CompiledSchedule {
-    /// Returns the root that is computed into an output.
-    fn root_of(&self, output: usize) -> usize {
-        let is_it = |root: &Root| root.place == ParameterRole::Output(output);
-        let mut roots = self.names.memory.roots.iter();
-        roots.position(is_it).unwrap_or(output)
-    }
-
     /// Returns the number of tasks of a run.
     pub fn tasks(&self) -> usize {
         self.shared.recording.len()
@@ -265,19 +186,20 @@ impl CompiledSchedule {
     /// Returns the number of bytes of the temporaries of a run. Temporaries that are not live at the same time share
     /// bytes.
     pub fn temporary_bytes(&self) -> u64 {
-        self.names.memory.temporary_bytes
+        self.shared.temporary_bytes
     }
 
     /// Returns the number of bytes of all temporaries without sharing.
     pub fn unplanned_bytes(&self) -> u64 {
-        self.names.memory.unplanned_bytes
+        self.steps.memory.unplanned_bytes
     }
 
     /// Returns the number of bytes of the outputs that a run allocates if none is bound, with every length at its
     /// maximum.
     pub fn output_bytes(&self) -> u64 {
-        let outputs = self.names.memory.outputs.iter();
-        outputs.map(|extent| extent.bytes).sum()
+        let externals = self.steps.memory.externals.iter();
+        let outputs = externals.filter(|external| !external.is_input);
+        outputs.map(|output| output.bytes).sum()
     }
 
     /// Returns the most device memory that a run needs in addition to its inputs: temporaries and outputs.

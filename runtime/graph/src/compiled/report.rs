@@ -63,14 +63,13 @@ impl CompiledSchedule {
     /// Returns a report with the times of these spans: those of `Device::trace`, of a device that was opened with a
     /// trace, for runs that did not overlap with others. Without spans there are no times.
     pub fn report(&self, spans: &[TraceSpan]) -> RunReport {
-        let memory = &self.names.memory;
-        let items = self.names.steps.items.iter().zip(&self.shared.kernel_names);
+        let steps = &*self.steps;
+        let items = steps.items.iter().zip(&self.shared.kernel_names);
         let mut items: Vec<ItemReport> = items
             .map(|(item, kernel)| {
-                let storages = item.bindings.iter();
-                let storages = storages.map(|node| self.names.steps.storage(*node));
+                let storages = item.bindings.iter().map(|node| steps.storage(*node));
                 let storages: BTreeSet<Local> = storages.collect();
-                let bytes = storages.iter().map(|storage| memory.place(*storage).2);
+                let bytes = storages.iter().map(|storage| steps.bytes(*storage));
                 let flops = item.flops.max().and_then(|flops| u64::try_from(flops).ok());
                 ItemReport {
                     kind: item.kind,

@@ -4,11 +4,11 @@
 //! it. `submit` performs these steps, and each may fail before anything is replayed:
 //!
 //! 1. the value of each slot: scalars and sizes, from the bound lengths;
-//! 2. outputs: a bound buffer must be large enough, any other is allocated (a message each);
-//! 3. inputs: each is bound and large enough;
-//! 4. overlaps: a stored buffer shares no byte with another one of the run ([`Run::check_overlaps`]);
-//! 5. the arena of the stream, allocated at its first use;
-//! 6. the replay: one message. From here on failures travel with the data (I7).
+//! 2. externals: a bound buffer must be large enough, and each input is bound; an output that is not is allocated (a
+//!    message each);
+//! 3. overlaps: a stored buffer shares no byte with another one of the run ([`Run::check_overlaps`]);
+//! 4. the arena of the stream, allocated at its first use;
+//! 5. the replay: one message. From here on failures travel with the data (I7).
 
 mod overlaps;
 
@@ -19,45 +19,39 @@ use millstream_client::handle::Handle;
 use millstream_protocol::{Element, Error};
 use smallvec::SmallVec;
 
+use crate::compiled::CompiledSchedule;
 use crate::compiled::outputs::{Output, Outputs};
-use crate::compiled::{CompiledSchedule, Slot};
 use crate::elements::check_elements;
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
-#[cfg(feature = "tune")]
-use crate::lazy::node::NodeId;
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
-use crate::memory::{Extent, ParameterRole};
+use crate::schedule::item::WordValue;
+use crate::schedule::memory::External;
 use crate::size::{Size, Symbol};
 
 /// A run that is not submitted yet. Bind inputs, scalars, lengths and, optionally, outputs; then submit it.
 #[must_use = "a run does nothing until it is submitted"]
 pub struct Run<'a> {
     compiled: &'a CompiledSchedule,
-    pub(super) inputs: SmallVec<[Option<Handle<u8>>; 8]>,
-    pub(super) outputs: SmallVec<[Option<Handle<u8>>; 4]>,
-    /// The places of the outputs that the run has allocated itself.
+    /// The buffer of each external.
+    bound: SmallVec<[Option<Handle<u8>>; 12]>,
+    /// The outputs that the run has allocated itself.
     allocated: SmallVec<[usize; 4]>,
     /// The slots of scalars, and their bits.
     scalars: SmallVec<[(u32, u64); 4]>,
-    pub(super) lengths: SmallVec<[(Symbol, u64); 2]>,
+    lengths: SmallVec<[(Symbol, u64); 2]>,
     error: Option<ScheduleError>,
 }
-
-/// Views of the inputs that a run stores into and that have more bytes than its lengths need, with the indices of the
-/// inputs, sorted by these.
-type StoredParts = SmallVec<[(usize, Handle<u8>); 2]>;
 
 impl CompiledSchedule {
     /// Returns a run without bindings.
     pub fn run(&self) -> Run<'_> {
-        let memory = &self.names.memory;
-        let inputs = memory.inputs.iter().map(|input| input.handle.clone());
+        let externals = self.steps.memory.externals.iter();
+        let bound = externals.map(|external| self.steps.node(external.node).handle().cloned());
         Run {
             compiled: self,
-            inputs: inputs.collect(),
-            outputs: memory.outputs.iter().map(|_| None).collect(),
+            bound: bound.collect(),
             allocated: SmallVec::new(),
             scalars: SmallVec::new(),
             lengths: SmallVec::new(),
@@ -69,98 +63,98 @@ impl CompiledSchedule {
 impl Run<'_> {
     /// Returns `true` if a run binds this input. An input that no item uses is not bound by a run.
     pub fn takes(&self, input: &LazyBuffer) -> bool {
-        self.compiled.names.memory.input(input).is_some()
+        self.compiled.steps.input(input).is_some()
+    }
+
+    /// Sets one argument. Keeps the first error.
+    fn set(mut self, set: impl FnOnce(&mut Self) -> Result<(), ScheduleError>) -> Self {
+        if let Err(error) = set(&mut self) {
+            self.error.get_or_insert(error);
+        }
+        self
     }
 
     /// Binds an input, or replaces a buffer of the graph. The handle has elements of the input's type or bytes, and is
     /// large enough for the lengths of the run; the run does not access bytes beyond.
-    pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
-        let name = || format!("{input:?}");
-        if let Err(error) = check_elements::<T>(input.dtype(), name) {
-            return self.refuse(error);
-        }
-        match self.compiled.names.memory.input(input) {
-            Some(index) => {
-                self.inputs[index] = Some(handle.as_bytes().clone());
-                self
-            }
-            None => self.refuse(ScheduleError::unknown("input", name())),
-        }
+    pub fn input<T: Element>(self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
+        self.set(|run| {
+            let name = || format!("{input:?}");
+            check_elements::<T>(input.dtype(), name)?;
+            let index = run.compiled.steps.input(input);
+            let index = index.ok_or_else(|| ScheduleError::unknown("input", name()))?;
+            run.bound[index] = Some(handle.as_bytes().clone());
+            Ok(())
+        })
     }
 
     /// Sets a scalar for this run.
-    pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
-        let slots = &self.compiled.names.slots;
-        let Some(slot) = slots.of_scalars.get(&scalar.key()) else {
-            return self.refuse(ScheduleError::unknown("scalar", scalar.name()));
-        };
-        let value = value.into();
-        match value.bits(scalar.dtype()) {
-            Some(bits) => {
-                self.scalars.push((*slot, bits));
-                self
-            }
-            None => self.refuse(ScheduleError::Scalar {
-                name: scalar.name().to_owned(),
-                expected: scalar.dtype(),
-                given: value.to_string(),
-            }),
-        }
+    pub fn scalar(self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
+        self.set(|run| {
+            let slot = run.compiled.steps.slots.scalar(scalar);
+            let slot = slot.ok_or_else(|| ScheduleError::unknown("scalar", scalar.name()))?;
+            let value = value.into();
+            let bits = value
+                .bits(scalar.dtype())
+                .ok_or_else(|| ScheduleError::Scalar {
+                    name: scalar.name().to_owned(),
+                    expected: scalar.dtype(),
+                    given: value.to_string(),
+                })?;
+            run.scalars.push((slot, bits));
+            Ok(())
+        })
     }
 
     /// Sets a length for this run.
-    pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
-        if !self.compiled.names.symbols().any(|known| known == symbol) {
-            return self.refuse(ScheduleError::unknown("length", symbol.name()));
-        }
-        if length > symbol.max() {
-            return self.refuse(ScheduleError::Length {
-                name: symbol.name().to_owned(),
-                max: symbol.max(),
-                given: length,
-            });
-        }
-        self.lengths.push((symbol.clone(), length));
-        self
+    pub fn length(self, symbol: &Symbol, length: u64) -> Self {
+        self.set(|run| {
+            if !run.compiled.steps.symbols().any(|known| known == symbol) {
+                return Err(ScheduleError::unknown("length", symbol.name()));
+            }
+            if length > symbol.max() {
+                return Err(ScheduleError::Length {
+                    name: symbol.name().to_owned(),
+                    max: symbol.max(),
+                    given: length,
+                });
+            }
+            run.lengths.push((symbol.clone(), length));
+            Ok(())
+        })
     }
 
     /// Binds the buffer that a root is computed into, instead of allocating one. The handle has elements of the root's
     /// type or bytes, and is large enough for the lengths of the run. A root that is a new version of an input is in
     /// the buffer of that input and cannot be bound.
-    pub fn output<T: Element>(mut self, root: usize, handle: &Handle<T>) -> Self {
-        let found = self.compiled.names.memory.roots.get(root);
-        match found.map(|root| (root.place, root.dtype)) {
-            Some((ParameterRole::Output(index), dtype)) => {
-                if let Err(error) = check_elements::<T>(dtype, || format!("root {root}")) {
-                    return self.refuse(error);
-                }
-                self.outputs[index] = Some(handle.as_bytes().clone());
-                self
-            }
-            _ => self.refuse(ScheduleError::unknown("output", format!("root {root}"))),
-        }
+    pub fn output<T: Element>(self, root: usize, handle: &Handle<T>) -> Self {
+        self.set(|run| {
+            let (steps, name) = (&run.compiled.steps, || format!("root {root}"));
+            let external = steps.memory.roots.get(root).copied();
+            let output = external.filter(|index| !steps.memory.externals[*index].is_input);
+            let output = output.ok_or_else(|| ScheduleError::unknown("output", name()))?;
+            check_elements::<T>(steps.node(steps.roots[root]).dtype, name)?;
+            run.bound[output] = Some(handle.as_bytes().clone());
+            Ok(())
+        })
     }
 
     /// Sets every length to its maximum.
     #[cfg(feature = "tune")]
     pub(crate) fn at_greatest(mut self) -> Self {
-        let symbols = self.compiled.names.symbols();
+        let symbols = self.compiled.steps.symbols();
         self.lengths = symbols
             .map(|symbol| (symbol.clone(), symbol.max()))
             .collect();
         self
     }
 
-    /// Binds each input, and each buffer of the graph, to the buffer of its node.
+    /// Binds each input, and each buffer of the graph, to the buffer of its node, which is named by when it was written.
     #[cfg(feature = "tune")]
-    pub(crate) fn with_inputs(mut self, buffer: impl Fn(NodeId) -> Option<Handle<u8>>) -> Self {
-        let inputs = self.compiled.names.memory.inputs.iter();
-        self.inputs = inputs.map(|input| buffer(input.node)).collect();
-        self
-    }
-
-    pub(super) fn refuse(mut self, error: ScheduleError) -> Self {
-        self.error.get_or_insert(error);
+    pub(crate) fn with_inputs(mut self, buffer: impl Fn(u64) -> Option<Handle<u8>>) -> Self {
+        let steps = &self.compiled.steps;
+        for (external, bound) in steps.memory.externals.iter().zip(&mut self.bound) {
+            *bound = buffer(steps.node(external.node).written).filter(|_| external.is_input);
+        }
         self
     }
 
@@ -180,7 +174,7 @@ impl Run<'_> {
         self.issue(stream)?;
         let results = self.results();
         for index in self.allocated.drain(..) {
-            self.outputs[index] = None;
+            self.bound[index] = None;
         }
         results
     }
@@ -210,84 +204,98 @@ impl Run<'_> {
     }
 
     /// Submits the run. Afterwards all outputs are bound.
-    pub(super) fn issue(&mut self, stream: &Stream) -> Result<(), ScheduleError> {
+    fn issue(&mut self, stream: &Stream) -> Result<(), ScheduleError> {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
         let span = tracing::trace_span!("run");
         let _entered = span.enter();
-        let (shared, names) = (&*self.compiled.shared, &*self.compiled.names);
+        let (shared, steps) = (&*self.compiled.shared, &*self.compiled.steps);
         let words = self.words()?;
-        let outputs = names.memory.outputs.iter().zip(&mut self.outputs);
-        for (index, (output, bound)) in outputs.enumerate() {
-            let expected = bytes(&self.lengths, output)?;
-            match bound {
+        // Views of the inputs that the run stores into and that have more bytes than its lengths need.
+        let mut stored: SmallVec<[(usize, Handle<u8>); 2]> = SmallVec::new();
+        for (index, external) in steps.memory.externals.iter().enumerate() {
+            let expected = bytes(&self.lengths, external)?;
+            match &self.bound[index] {
                 Some(handle) if handle.size() < expected => {
-                    return Err(ScheduleError::OutputBytes {
-                        root: self.compiled.root_of(index),
-                        expected,
-                        given: handle.size(),
-                    });
+                    return Err(self.too_small(index, expected, handle.size()));
                 }
-                Some(_) => {}
+                Some(handle) => {
+                    // The bytes behind those that the run stores into keep their content and its failures (I7).
+                    let is_stored_input = external.is_input && external.is_stored;
+                    let is_symbolic = external.size.known().is_none();
+                    if is_stored_input && is_symbolic && handle.size() > expected {
+                        stored.push((index, first_bytes(handle, expected)?));
+                    }
+                }
+                None if external.is_input => {
+                    return Err(ScheduleError::unbound("input", &self.name(index)));
+                }
                 None => {
-                    *bound = Some(stream.empty::<u8>(expected as usize)?);
+                    self.bound[index] = Some(stream.empty::<u8>(expected as usize)?);
                     self.allocated.push(index);
                 }
             }
         }
-        let mut stored = StoredParts::new();
-        let inputs = names.memory.inputs.iter().zip(&self.inputs);
-        for (index, (input, bound)) in inputs.enumerate() {
-            let expected = bytes(&self.lengths, &input.extent)?;
-            match bound {
-                Some(handle) if handle.size() >= expected => {
-                    // The bytes behind those that the run stores into keep their content and its failures (I7).
-                    let is_symbolic = input.extent.size.known().is_none();
-                    if input.is_stored && is_symbolic && handle.size() > expected {
-                        stored.push((index, first_bytes(handle, expected)?));
-                    }
-                }
-                Some(handle) => {
-                    return Err(ScheduleError::InputBytes {
-                        name: input.name.to_string(),
-                        expected,
-                        given: handle.size(),
-                    });
-                }
-                None => return Err(ScheduleError::unbound("input", &input.name)),
-            }
-        }
         self.check_overlaps()?;
         let arena = self.arena(stream)?;
-        let mut bound: SmallVec<[(usize, &Handle<u8>); 8]> = SmallVec::new();
-        for (index, place) in shared.parameters.iter().enumerate() {
-            let handle = match place {
-                ParameterRole::Input(input) => {
-                    let part = stored.binary_search_by_key(input, |(index, _)| *index);
-                    let whole = self.inputs[*input].as_ref();
-                    part.map_or(whole, |part| Some(&stored[part].1))
-                }
-                ParameterRole::Output(output) => self.outputs[*output].as_ref(),
-                ParameterRole::Arena => arena.as_ref(),
-            };
-            bound.extend(handle.map(|handle| (index, handle)));
-        }
+        let handle = |parameter: &usize| match stored.iter().find(|(index, _)| index == parameter) {
+            Some((_, part)) => Some(part),
+            None => self.bound.get(*parameter).unwrap_or(&arena).as_ref(),
+        };
+        let handles = shared.parameters.iter().map(handle).enumerate();
+        let bound = handles.filter_map(|(index, handle)| Some((index, handle?)));
+        let bound: SmallVec<[(usize, &Handle<u8>); 8]> = bound.collect();
         if !shared.recording.is_empty() {
             shared.recording.replay_args(stream, &bound, &words)?;
         }
         Ok(())
     }
 
+    /// Returns the error for a buffer of too few bytes.
+    #[cold]
+    fn too_small(&self, external: usize, expected: u64, given: u64) -> ScheduleError {
+        let name = self.name(external);
+        match self.compiled.steps.memory.externals[external].is_input {
+            true => ScheduleError::InputBytes {
+                name,
+                expected,
+                given,
+            },
+            false => ScheduleError::OutputBytes {
+                root: self.root_of(external),
+                expected,
+                given,
+            },
+        }
+    }
+
+    /// Returns the name of an input.
+    #[cold]
+    fn name(&self, external: usize) -> String {
+        let steps = &self.compiled.steps;
+        let node = steps.node(steps.memory.externals[external].node);
+        node.input_name()
+            .map_or_else(String::new, |name| name.to_string())
+    }
+
+    /// Returns the first root that is computed into an output.
+    fn root_of(&self, output: usize) -> usize {
+        let mut roots = self.compiled.steps.memory.roots.iter();
+        roots.position(|root| *root == output).unwrap_or(output)
+    }
+
     /// Returns the values of the recording's slots.
     fn words(&self) -> Result<SmallVec<[u64; 16]>, ScheduleError> {
-        let slots = &self.compiled.names.slots;
-        let word = |slot: &Slot| match slot {
-            Slot::Scalar(scalar) => Ok(scalar.bits()),
-            Slot::Size(size) => self.value(size).map(|value| value as u64),
+        let word = |slot: &WordValue| match slot {
+            WordValue::Bits(bits) => Ok(*bits),
+            WordValue::Scalar(scalar) => Ok(scalar.bits()),
+            WordValue::Size(size) => value(&self.lengths, size).map(|value| value as u64),
         };
-        let words: Result<SmallVec<[u64; 16]>, _> = slots.all.iter().map(word).collect();
-        let mut words = words?;
+        let slots = self.compiled.steps.slots.all.iter();
+        let mut words = slots
+            .map(word)
+            .collect::<Result<SmallVec<[u64; 16]>, _>>()?;
         // Of several values of one scalar the last counts.
         for (slot, bits) in &self.scalars {
             words[*slot as usize] = *bits;
@@ -295,15 +303,11 @@ impl Run<'_> {
         Ok(words)
     }
 
-    /// Returns the value of a size in this run.
-    fn value(&self, size: &Size) -> Result<i64, ScheduleError> {
-        value(&self.lengths, size)
-    }
-
     /// Returns the memory for temporaries: the arena of this stream, of as many as the device has queues.
     fn arena(&self, stream: &Stream) -> Result<Option<Handle<u8>>, ScheduleError> {
         let shared = &*self.compiled.shared;
-        if !shared.parameters.contains(&ParameterRole::Arena) {
+        let arena = self.bound.len();
+        if !shared.parameters.contains(&arena) {
             return Ok(None);
         }
         let bytes = shared.temporary_bytes.max(1);
@@ -323,16 +327,13 @@ impl Run<'_> {
 
     fn results(&self) -> Result<Outputs, ScheduleError> {
         let mut all = SmallVec::new();
-        for root in &self.compiled.names.memory.roots {
-            let lengths = root.shape.iter().map(|length| self.value(length));
+        let steps = &self.compiled.steps;
+        for (root, external) in steps.roots.iter().zip(&steps.memory.roots) {
+            let root = steps.node(*root);
+            let lengths = root.shape.iter().map(|length| value(&self.lengths, length));
             let lengths = lengths.map(|length| length.map(|length| length as u64));
             let shape = lengths.collect::<Result<SmallVec<[u64; 4]>, _>>()?;
-            let handle = match root.place {
-                ParameterRole::Input(index) => self.inputs[index].clone(),
-                ParameterRole::Output(index) => self.outputs[index].clone(),
-                ParameterRole::Arena => None,
-            };
-            let Some(whole) = handle else {
+            let Some(whole) = self.bound[*external].clone() else {
                 continue;
             };
             let bytes = shape.iter().product::<u64>() * root.dtype.size() as u64;
@@ -371,10 +372,10 @@ fn value(lengths: &[(Symbol, u64)], size: &Size) -> Result<i64, ScheduleError> {
 }
 
 /// Returns the number of bytes of a buffer with these lengths, or the most if a length is missing.
-fn bytes(lengths: &[(Symbol, u64)], extent: &Extent) -> Result<u64, ScheduleError> {
-    match value(lengths, &extent.size) {
+fn bytes(lengths: &[(Symbol, u64)], external: &External) -> Result<u64, ScheduleError> {
+    match value(lengths, &external.size) {
         Ok(bytes) => Ok(bytes as u64),
-        Err(ScheduleError::Unbound { .. }) => Ok(extent.bytes),
+        Err(ScheduleError::Unbound { .. }) => Ok(external.bytes),
         Err(error) => Err(error),
     }
 }

@@ -1,11 +1,9 @@
 //! Arithmetic: elementwise methods and operators, broadcast as in NumPy.
 
-use std::ops;
-use std::panic::Location;
-
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
+use std::ops;
 
-use crate::error::{At, Why, why};
+use crate::error::{By, Why, why};
 use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::Op;
 use crate::literal::Literal;
@@ -56,7 +54,7 @@ macro_rules! methods_of_two {
             $(#[$doc])*
             #[track_caller]
             pub fn $method(&self, other: impl Into<Operand>) -> LazyBuffer {
-                self.$apply(stringify!($method), $ops::$op, other.into(), Location::caller())
+                self.$apply(By::new(stringify!($method)), $ops::$op, other.into())
             }
         )*}
     };
@@ -103,41 +101,26 @@ impl LazyBuffer {
     /// ```
     #[track_caller]
     pub fn select(&self, yes: impl Into<Operand>, no: impl Into<Operand>) -> LazyBuffer {
-        let at = Location::caller();
-        let (yes, no) = match (yes.into(), no.into()) {
-            (Operand::Buffer(yes), Operand::Buffer(no)) => (yes, no),
-            (Operand::Buffer(yes), Operand::Number(no)) => {
-                let no = yes.number("select", no, at);
-                (yes, no)
+        let by = By::new("select");
+        let (yes, no) = (yes.into(), no.into());
+        let typed = match (&yes, &no, self.graph()) {
+            (Operand::Buffer(typed), ..) | (_, Operand::Buffer(typed), _) => typed.clone(),
+            (.., Some(graph)) => graph.constant(DType::F32, 0),
+            (.., None) => return self.clone(),
+        };
+        let [yes, no] = [yes, no].map(|operand| operand.like(by, &typed));
+        let parts = broadcast(by, [self, &yes, &no]);
+        LazyBuffer::of(by, parts.each_ref(), |[condition, yes, no]| {
+            if condition.shape != yes.shape || yes.shape != no.shape {
+                return Err(why::BROADCAST);
             }
-            (Operand::Number(yes), Operand::Buffer(no)) => (no.number("select", yes, at), no),
-            (Operand::Number(yes), Operand::Number(no)) => match self.graph() {
-                Some(graph) => (
-                    graph.constant(DType::F32, yes),
-                    graph.constant(DType::F32, no),
-                ),
-                None => return self.clone(),
-            },
-        };
-        let shape = match self.shape().broadcast(&yes.shape()) {
-            Some(shape) => shape.broadcast(&no.shape()),
-            None => None,
-        };
-        let expand = |buffer: &LazyBuffer| match &shape {
-            Some(shape) => buffer.expand("select", shape, at),
-            None => buffer.clone(),
-        };
-        let parts = [&expand(self), &expand(&yes), &expand(&no)];
-        LazyBuffer::of("select", parts, at, |[condition, yes, no]| {
-            let shape = shape.clone().ok_or(why::BROADCAST)?;
-            if condition.dtype() != DType::Bool {
-                let given = condition.dtype();
-                return Err(why::expected("the condition", DType::Bool, given));
+            if condition.dtype != DType::Bool {
+                return Err(why::expected("the condition", DType::Bool, condition.dtype));
             }
-            if yes.dtype() != no.dtype() {
+            if yes.dtype != no.dtype {
                 return Err(why::DTYPES);
             }
-            Ok((Op::Select, yes.dtype(), shape))
+            Ok((Op::Select, yes.dtype, yes.shape.clone()))
         })
     }
 
@@ -145,27 +128,27 @@ impl LazyBuffer {
     /// integers to narrower ones keep the low bits; to `bool` everything but zero is true.
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> LazyBuffer {
-        let at = Location::caller();
+        let by = By::new("cast");
         if self.dtype() == dtype {
-            return self.same_values("cast", at);
+            return self.same_values(by);
         }
-        LazyBuffer::of("cast", [self], at, |[node_ref]| {
-            Ok((Op::Cast, dtype, node_ref.shape().clone()))
+        LazyBuffer::of(by, [self], |[node_ref]| {
+            Ok((Op::Cast, dtype, node_ref.shape.clone()))
         })
     }
 
     /// Returns the reciprocal of each element.
     #[track_caller]
     pub fn recip(&self) -> LazyBuffer {
-        let at = Location::caller();
-        self.number("recip", Literal::Int(1), at)
-            .binary("recip", BinaryOp::Div, self.into(), at)
+        let by = By::new("recip");
+        let one = self.number(by, Literal::Int(1));
+        one.binary(by, BinaryOp::Div, self.into())
     }
 
     /// Returns the square of each element.
     #[track_caller]
     pub fn square(&self) -> LazyBuffer {
-        self.binary("square", BinaryOp::Mul, self.into(), Location::caller())
+        self.binary(By::new("square"), BinaryOp::Mul, self.into())
     }
 }
 
@@ -183,52 +166,55 @@ impl LazyBuffer {
     /// ```
     #[track_caller]
     pub fn unary(&self, op: UnaryOp) -> LazyBuffer {
-        LazyBuffer::of(op.name(), [self], Location::caller(), |[node_ref]| {
-            if !op.takes(node_ref.dtype().computed()) {
-                return Err(why::dtype(node_ref.dtype()));
+        LazyBuffer::of(By::new(op.name()), [self], |[node_ref]| {
+            if !op.takes(node_ref.dtype.computed()) {
+                return Err(why::dtype(node_ref.dtype));
             }
-            Ok((Op::Unary(op), node_ref.dtype(), node_ref.shape().clone()))
+            Ok((Op::Unary(op), node_ref.dtype, node_ref.shape.clone()))
         })
     }
 
-    pub(crate) fn binary(&self, name: &'static str, op: BinaryOp, other: Operand, at: At) -> Self {
-        self.of_two(name, other, at, |dtype| match op.takes(dtype.computed()) {
+    pub(crate) fn binary(&self, by: By, op: BinaryOp, other: Operand) -> Self {
+        self.of_two(by, other, |dtype| match op.takes(dtype.computed()) {
             true => Ok((Op::Binary(op), dtype)),
             false => Err(why::dtype(dtype)),
         })
     }
 
-    fn compare(&self, name: &'static str, op: CompareOp, other: Operand, at: At) -> Self {
-        self.of_two(name, other, at, |_| Ok((Op::Compare(op), DType::Bool)))
+    fn compare(&self, by: By, op: CompareOp, other: Operand) -> Self {
+        self.of_two(by, other, |_| Ok((Op::Compare(op), DType::Bool)))
     }
 
     /// Returns what `op` makes of two operands of one type, which are broadcast to their common shape.
     fn of_two(
         &self,
-        name: &'static str,
+        by: By,
         other: Operand,
-        at: At,
         op: impl FnOnce(DType) -> Result<(Op, DType), Why>,
     ) -> Self {
-        let other = match other {
-            Operand::Buffer(buffer) => buffer,
-            Operand::Number(number) => self.number(name, number, at),
-        };
-        let shape = self.shape().broadcast(&other.shape());
-        let expand = |buffer: &LazyBuffer| match &shape {
-            Some(shape) => buffer.expand(name, shape, at),
-            None => buffer.clone(),
-        };
-        let (left, right) = (expand(self), expand(&other));
-        LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
-            let shape = shape.clone().ok_or(why::BROADCAST)?;
-            if left.dtype() != right.dtype() {
+        let parts = broadcast(by, [self, &other.like(by, self)]);
+        LazyBuffer::of(by, parts.each_ref(), |[left, right]| {
+            if left.shape != right.shape {
+                return Err(why::BROADCAST);
+            }
+            if left.dtype != right.dtype {
                 return Err(why::DTYPES);
             }
-            let (op, dtype) = op(left.dtype())?;
-            Ok((op, dtype, shape))
+            let (op, dtype) = op(left.dtype)?;
+            Ok((op, dtype, left.shape.clone()))
         })
     }
+}
+
+/// Broadcasts buffers to their common shape, if they have one.
+fn broadcast<const N: usize>(by: By, buffers: [&LazyBuffer; N]) -> [LazyBuffer; N] {
+    let mut shapes = buffers.iter().map(|buffer| buffer.shape());
+    let first = shapes.next();
+    let common = first.and_then(|first| shapes.try_fold(first, |all, next| all.broadcast(&next)));
+    buffers.map(|buffer| match &common {
+        Some(shape) => buffer.expand(by, shape),
+        None => buffer.clone(),
+    })
 }
 
 macro_rules! operators {
@@ -239,7 +225,7 @@ macro_rules! operators {
 
             #[track_caller]
             fn $method(self, other: R) -> LazyBuffer {
-                self.binary(stringify!($method), BinaryOp::$op, other.into(), Location::caller())
+                self.binary(By::new(stringify!($method)), BinaryOp::$op, other.into())
             }
         }
     )*};
@@ -262,9 +248,8 @@ macro_rules! number_operators {
 
             #[track_caller]
             fn $method(self, other: $other) -> LazyBuffer {
-                let (name, at) = (stringify!($method), Location::caller());
-                let left = other.number(name, self.into(), at);
-                left.binary(name, BinaryOp::$op, other.into(), at)
+                let by = By::new(stringify!($method));
+                other.number(by, self.into()).binary(by, BinaryOp::$op, other.into())
             }
         }
     )*};

@@ -1,10 +1,8 @@
 //! Rearranging elements along an axis: padding, reversal, repetition, rotation; and running sums.
 
-use std::panic::Location;
-
 use millstream_ir::DType;
 
-use crate::error::{At, why};
+use crate::error::{By, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::reduce::Over;
@@ -26,10 +24,11 @@ impl LazyBuffer {
         value: impl Into<Literal>,
     ) -> LazyBuffer {
         let (before, after, value) = (before.into(), after.into(), value.into());
-        LazyBuffer::composed("pad", &[self], Location::caller(), || {
+        let by = By::new("pad");
+        LazyBuffer::composed(by, &[self], || {
             let shape = self.shape();
             let place = axis_of(axis, shape.rank())?;
-            let value = self.number("pad", value, Location::caller());
+            let value = self.number(by, value);
             let edge = |length: Size| {
                 let mut lengths = shape.to_vec();
                 lengths[place] = length;
@@ -42,16 +41,16 @@ impl LazyBuffer {
     /// Reverses the elements along an axis.
     #[track_caller]
     pub fn flip(&self, axis: isize) -> LazyBuffer {
-        self.moved("flip", axis, Location::caller(), |index, last| last - index)
+        self.moved(By::new("flip"), axis, |index, last| last - index)
     }
 
     /// Rotates the elements along an axis by `by` places: `result[i] = self[i - by]`, with indices modulo the length.
     #[track_caller]
     pub fn roll(&self, axis: isize, by: isize) -> LazyBuffer {
-        let at = Location::caller();
         let length = axis_of(axis, self.rank()).ok();
         let length = length.and_then(|axis| self.shape()[axis].known());
-        self.moved("roll", axis, at, |index, last| match length {
+        let called = By::new("roll");
+        self.moved(called, axis, |index, last| match length {
             Some(length) => {
                 let from = (-(by as i64)).rem_euclid(length.max(1));
                 (index + from) % length.max(1)
@@ -67,12 +66,11 @@ impl LazyBuffer {
     /// Gathers elements along an axis, by an index that `from` computes from the index there and the last one.
     fn moved(
         &self,
-        name: &'static str,
+        by: By,
         axis: isize,
-        at: At,
         from: impl FnOnce(LazyBuffer, LazyBuffer) -> LazyBuffer,
     ) -> LazyBuffer {
-        LazyBuffer::composed(name, &[self], at, || {
+        LazyBuffer::composed(by, &[self], || {
             let Some(graph) = self.graph() else {
                 return Ok(self.clone());
             };
@@ -90,7 +88,7 @@ impl LazyBuffer {
     #[track_caller]
     pub fn repeat(&self, axis: isize, times: impl Into<Size>) -> LazyBuffer {
         let times = times.into();
-        LazyBuffer::composed("repeat", &[self], Location::caller(), || {
+        LazyBuffer::composed(By::new("repeat"), &[self], || {
             let shape = self.shape();
             let place = axis_of(axis, shape.rank())?;
             let length = shape[place].times(&times).ok_or(why::TOO_LARGE)?;
@@ -108,7 +106,7 @@ impl LazyBuffer {
     /// a symbolic length, half the maximum.
     #[track_caller]
     pub fn cumsum(&self, axis: isize) -> LazyBuffer {
-        LazyBuffer::composed("cumsum", &[self], Location::caller(), || {
+        LazyBuffer::composed(By::new("cumsum"), &[self], || {
             let rank = self.rank();
             let (place, last) = (axis_of(axis, rank)? as isize, rank as isize - 1);
             if self.dtype() == DType::Bool {

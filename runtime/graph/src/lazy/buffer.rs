@@ -1,16 +1,14 @@
 //! The lazy buffer: a reference to a node of a graph, or the error of a refused operation.
 
-use std::fmt;
-use std::panic::Location;
-
 use millstream_client::handle::Handle;
 use millstream_ir::DType;
 use millstream_protocol::Element;
 use smallvec::SmallVec;
+use std::fmt;
 
 use crate::elements::check_elements;
-use crate::error::{At, GraphError, ScheduleError, Why, why};
-use crate::lazy::graph::{Graph, NamedBuffers};
+use crate::error::{By, GraphError, ScheduleError, Why, why};
+use crate::lazy::graph::{Arena, Graph};
 use crate::lazy::node::{Node, NodeId, Op};
 use crate::literal::Literal;
 use crate::shape::{MAX_RANK, Shape};
@@ -31,8 +29,10 @@ pub struct LazyBuffer(Result<NodeRef, GraphError>);
 pub(crate) struct NodeRef {
     pub(crate) graph: Graph,
     pub(crate) id: NodeId,
-    shape: Shape,
-    dtype: DType,
+    /// When the node was added to the graph. Ids are reused, this number is not.
+    pub(crate) written: u64,
+    pub(crate) shape: Shape,
+    pub(crate) dtype: DType,
 }
 
 impl Clone for NodeRef {
@@ -41,6 +41,7 @@ impl Clone for NodeRef {
         Self {
             graph: self.graph.clone(),
             id: self.id,
+            written: self.written,
             shape: self.shape.clone(),
             dtype: self.dtype,
         }
@@ -59,6 +60,16 @@ pub enum Operand {
     Buffer(LazyBuffer),
     /// A number.
     Number(Literal),
+}
+
+impl Operand {
+    /// Returns the buffer. A number takes the type of `typed`.
+    pub(crate) fn like(self, by: By, typed: &LazyBuffer) -> LazyBuffer {
+        match self {
+            Operand::Buffer(buffer) => buffer,
+            Operand::Number(number) => typed.number(by, number),
+        }
+    }
 }
 
 impl From<&LazyBuffer> for Operand {
@@ -95,7 +106,7 @@ impl LazyBuffer {
                 format!("expected at most {MAX_RANK} axes, got {given}: merge some with `reshape`");
             return Err(why.into());
         }
-        if let Some(negative) = shape.iter().find(|axis| axis.min().is_none_or(|m| m < 0)) {
+        if let Some(negative) = shape.iter().find(|axis| axis.may_be_negative()) {
             return Err(why::negative(negative));
         }
         if !is_supported(dtype) {
@@ -112,42 +123,41 @@ impl LazyBuffer {
             shape: shape.clone(),
             dtype,
         };
-        let id = graph.lock().add(node).ok_or(why::TOO_LARGE)?;
+        let (id, written) = graph.lock().add(node).ok_or(why::TOO_LARGE)?;
         Ok(Self(Ok(NodeRef {
             graph: graph.clone(),
             id,
+            written,
             shape,
             dtype,
         })))
     }
 
     /// Adds a node without operands.
-    pub(crate) fn leaf(graph: &Graph, op: Op, dtype: DType, shape: Shape, at: At) -> Self {
-        let name = op.name();
+    pub(crate) fn leaf(graph: &Graph, by: By, op: Op, dtype: DType, shape: Shape) -> Self {
         let made = Self::make(graph, op, SmallVec::new(), dtype, shape.clone());
-        made.unwrap_or_else(|why| Self::refused(name, [(dtype, shape)], why, at))
+        made.unwrap_or_else(|why| Self::refused(by, [(dtype, shape)], why))
     }
 
     pub(crate) fn refused(
-        op: &'static str,
+        by: By,
         operands: impl IntoIterator<Item = (DType, Shape)>,
         why: impl Into<Why>,
-        at: At,
     ) -> Self {
-        Self(Err(GraphError::new(op, operands, why, at)))
+        Self(Err(GraphError::new(by, operands, why)))
     }
 
     /// Returns this buffer. If it is refused and none of these operands is, it is the error of an operation that is
     /// composed of others: it gets the name and, if there are any, the operands that the caller knows.
-    pub(crate) fn named(self, op: &'static str, operands: &[&LazyBuffer], at: At) -> Self {
+    pub(crate) fn named(self, by: By, operands: &[&LazyBuffer]) -> Self {
         match &self.0 {
             Err(error) if operands.is_empty() => {
                 let operands = error.operands().iter().cloned();
-                Self::refused(op, operands, error.why().to_owned(), at)
+                Self::refused(by, operands, error.why().to_owned())
             }
             Err(error) if operands.iter().all(|operand| operand.error().is_none()) => {
                 let operands = operands.iter().map(|of| (of.dtype(), of.shape()));
-                Self::refused(op, operands, error.why().to_owned(), at)
+                Self::refused(by, operands, error.why().to_owned())
             }
             _ => self,
         }
@@ -156,31 +166,25 @@ impl LazyBuffer {
     /// Returns what `build` makes of these buffers, or the first of them that is refused. If it fails, or makes a refused
     /// buffer, the error has the name and the operands of this operation, not those of the parts.
     pub(crate) fn composed(
-        op: &'static str,
+        by: By,
         operands: &[&LazyBuffer],
-        at: At,
         build: impl FnOnce() -> Result<LazyBuffer, Why>,
     ) -> Self {
         if let Some(refused) = operands.iter().find(|operand| operand.error().is_some()) {
             return (*refused).clone();
         }
         match build() {
-            Ok(made) => made.named(op, operands, at),
+            Ok(made) => made.named(by, operands),
             Err(why) => {
                 let operands = operands.iter().map(|of| (of.dtype(), of.shape()));
-                Self::refused(op, operands, why, at)
+                Self::refused(by, operands, why)
             }
         }
     }
 
     /// As [`LazyBuffer::composed`], of one buffer, which must be of floats.
-    pub(crate) fn of_floats(
-        &self,
-        op: &'static str,
-        at: At,
-        build: impl FnOnce(&LazyBuffer) -> LazyBuffer,
-    ) -> Self {
-        Self::composed(op, &[self], at, || match self.dtype() {
+    pub(crate) fn of_floats(&self, by: By, build: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> Self {
+        Self::composed(by, &[self], || match self.dtype() {
             dtype if dtype.is_float() => Ok(build(self)),
             dtype => Err(why::dtype(dtype)),
         })
@@ -191,17 +195,14 @@ impl LazyBuffer {
         self.0.as_ref()
     }
 
-    /// Returns the id of its node, if the node is one of those named.
-    pub(crate) fn id_in(&self, named: &NamedBuffers) -> Option<NodeId> {
-        let node_ref = self.node_ref().ok()?;
-        named.id(&node_ref.graph, node_ref.id)
-    }
-
-    /// Returns a lazy buffer that takes over a reference to a node.
-    pub(crate) fn of_node(graph: &Graph, id: NodeId, node: &Node) -> Self {
+    /// Adds a reference to a node. `arena` is the locked arena of `graph`.
+    pub(crate) fn of_node(graph: &Graph, arena: &mut Arena, id: NodeId) -> Self {
+        arena.add_reference(id);
+        let (node, written) = (arena.node(id), arena.written(id));
         Self(Ok(NodeRef {
             graph: graph.clone(),
             id,
+            written,
             shape: node.shape.clone(),
             dtype: node.dtype,
         }))
@@ -210,20 +211,18 @@ impl LazyBuffer {
     /// Returns the operation that `build` makes of the nodes of `buffers`, which must be of one graph. Returns the
     /// first refused buffer, if any.
     pub(crate) fn of<const N: usize>(
-        op: &'static str,
+        by: By,
         buffers: [&LazyBuffer; N],
-        at: At,
         build: impl FnOnce([&NodeRef; N]) -> Result<(Op, DType, Shape), Why>,
     ) -> Self {
         let build = |nodes: &[&NodeRef]| build(std::array::from_fn(|index| nodes[index]));
-        Self::of_all(op, buffers, at, build)
+        Self::of_all(by, buffers, build)
     }
 
     /// As [`LazyBuffer::of`], for any number of buffers.
     pub(crate) fn of_all<'a>(
-        op: &'static str,
+        by: By,
         buffers: impl IntoIterator<Item = &'a LazyBuffer>,
-        at: At,
         build: impl FnOnce(&[&NodeRef]) -> Result<(Op, DType, Shape), Why>,
     ) -> Self {
         let nodes = buffers.into_iter().map(LazyBuffer::node_ref);
@@ -242,7 +241,7 @@ impl LazyBuffer {
         };
         try_make().unwrap_or_else(|why| {
             let operands = nodes.iter().map(|node| (node.dtype, node.shape.clone()));
-            Self::refused(op, operands, why, at)
+            Self::refused(by, operands, why)
         })
     }
 
@@ -303,7 +302,7 @@ impl LazyBuffer {
         as_leaf.check()?;
         let bytes = handle.cast::<u8>().map_err(|why| {
             let operand = (node_ref.dtype, node_ref.shape.clone());
-            GraphError::new("realize", [operand], why.to_string(), Location::caller())
+            GraphError::new(By::new("realize"), [operand], why.to_string())
         })?;
         node_ref.graph.realize(node_ref.id, bytes);
         Ok(())
@@ -321,7 +320,7 @@ impl LazyBuffer {
     }
 
     /// Returns a number as a buffer of this buffer's type.
-    pub(crate) fn number(&self, op: &'static str, number: Literal, at: At) -> LazyBuffer {
+    pub(crate) fn number(&self, by: By, number: Literal) -> LazyBuffer {
         let node_ref = match &self.0 {
             Ok(node_ref) => node_ref,
             Err(error) => return Self(Err(error.clone())),
@@ -330,23 +329,13 @@ impl LazyBuffer {
         match number.bits(dtype) {
             Some(bits) => {
                 let (op, shape) = (Op::Const(bits), Shape::scalar());
-                Self::leaf(&node_ref.graph, op, dtype, shape, at)
+                Self::leaf(&node_ref.graph, by, op, dtype, shape)
             }
             None => {
                 let operand = (dtype, node_ref.shape.clone());
-                Self::refused(op, [operand], why::literal(number, dtype), at)
+                Self::refused(by, [operand], why::literal(number, dtype))
             }
         }
-    }
-}
-
-impl NodeRef {
-    pub(crate) fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    pub(crate) fn dtype(&self) -> DType {
-        self.dtype
     }
 }
 
@@ -361,20 +350,10 @@ impl fmt::Debug for LazyBuffer {
             Ok(node_ref) => {
                 let arena = node_ref.graph.lock();
                 let op = &arena.node(node_ref.id).op;
-                let name = op.name();
+                let (name, dtype, shape) = (op.name(), node_ref.dtype, &node_ref.shape);
                 match op {
-                    Op::Input(input) => {
-                        write!(
-                            f,
-                            "LazyBuffer({name} `{input}` {} {})",
-                            node_ref.dtype, node_ref.shape
-                        )
-                    }
-                    _ => write!(
-                        f,
-                        "LazyBuffer({name} {} {})",
-                        node_ref.dtype, node_ref.shape
-                    ),
+                    Op::Input(input) => write!(f, "LazyBuffer({name} `{input}` {dtype} {shape})"),
+                    _ => write!(f, "LazyBuffer({name} {dtype} {shape})"),
                 }
             }
             Err(error) => write!(f, "LazyBuffer(refused: {error})"),

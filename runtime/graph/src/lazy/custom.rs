@@ -1,15 +1,15 @@
 //! Kernels of users as operations of a graph.
 
-use std::panic::Location;
 use std::sync::Arc;
 
+use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::Function;
 use millstream_ir::{DType, Program};
 use millstream_protocol::{Access, Kernel};
 
-use crate::error::{At, Why, why};
+use crate::error::{By, Why, why};
 use crate::lazy::buffer::LazyBuffer;
-use crate::lazy::callee::{Callee, Custom, shares_a_word};
+use crate::lazy::callee::{Custom, shares_a_word};
 use crate::lazy::node::Op;
 use crate::lazy::scalar::{CallScalar, WordValue};
 use crate::shape::Shape;
@@ -57,6 +57,14 @@ pub struct Call {
     scalars: Vec<CallScalar>,
 }
 
+#[derive(Clone, Debug)]
+enum Callee {
+    /// A kernel with its own sources.
+    Kernel(Arc<Kernel>),
+    /// An SSA function.
+    Ssa(Function),
+}
+
 impl Call {
     /// Creates a call of `kernel` with this number of cubes along each axis.
     pub fn new(kernel: impl Into<Arc<Kernel>>, cubes: [u32; 3]) -> Self {
@@ -71,7 +79,7 @@ impl Call {
     /// instructions are compiled once. `make` and `make_in_place` check the function.
     pub fn ssa(function: Function, cubes: [u32; 3]) -> Self {
         Self {
-            callee: Callee::Ssa(Arc::new(Program::Ssa(function))),
+            callee: Callee::Ssa(function),
             cubes,
             scalars: Vec::new(),
         }
@@ -94,14 +102,8 @@ impl Call {
         dtype: DType,
         shape: impl Into<Shape>,
     ) -> LazyBuffer {
-        let (at, shape) = (Location::caller(), shape.into());
-        self.call(
-            "custom",
-            arguments.into_iter().collect(),
-            None,
-            (dtype, shape),
-            at,
-        )
+        let (arguments, out) = (arguments.into_iter().collect(), (dtype, shape.into()));
+        self.call(By::new("custom"), arguments, None, out)
     }
 
     /// Updates the source in place. The kernel's bindings are the arguments, in order, and then the source. The result
@@ -116,33 +118,38 @@ impl Call {
         arguments: impl IntoIterator<Item = &'a LazyBuffer>,
         source: &'a LazyBuffer,
     ) -> LazyBuffer {
-        let (at, out) = (Location::caller(), (source.dtype(), source.shape()));
+        let out = (source.dtype(), source.shape());
         let arguments = arguments.into_iter().collect();
-        self.call("custom_in_place", arguments, Some(source), out, at)
+        self.call(By::new("custom_in_place"), arguments, Some(source), out)
     }
 
     fn call<'a>(
         self,
-        name: &'static str,
+        by: By,
         mut arguments: Vec<&'a LazyBuffer>,
         source: Option<&'a LazyBuffer>,
         (dtype, shape): (DType, Shape),
-        at: At,
     ) -> LazyBuffer {
         let given = arguments.len() + 1;
         arguments.extend(source);
-        LazyBuffer::of_all(name, arguments, at, |node_refs| {
-            let refuse = |why: String| Err(format!("`{}` {why}", self.callee.name()).into());
-            let kernel = match self.callee.kernel() {
-                Ok(kernel) => kernel,
-                Err(why) => return refuse(format!("is not a valid program: {why}")),
+        LazyBuffer::of_all(by, arguments, |node_refs| {
+            let (kernel, function) = match self.callee {
+                Callee::Kernel(kernel) => (kernel, None),
+                Callee::Ssa(function) => {
+                    let program = Arc::new(Program::Ssa(function.clone()));
+                    let kernel = Kernel::from_program(&*function.name, program);
+                    let invalid =
+                        |why| format!("`{}` is not a valid program: {why}", function.name);
+                    (Arc::new(kernel.map_err(invalid)?), Some(function))
+                }
             };
+            let refuse = |why: String| Err(format!("`{}` {why}", kernel.name()).into());
             let specs = kernel.signature().bindings();
             if specs.len() != given {
                 let declared = specs.len();
                 return refuse(format!("declares {declared} bindings, got {given}"));
             }
-            let types = node_refs.iter().map(|node_ref| node_ref.dtype());
+            let types = node_refs.iter().map(|node_ref| node_ref.dtype);
             let types = types.chain([dtype]);
             let last = specs.len() - 1;
             for (index, (spec, given)) in specs.iter().zip(types).enumerate() {
@@ -164,7 +171,11 @@ impl Call {
                     ));
                 }
             }
-            let types = self.callee.scalars();
+            let declared = kernel.signature().scalars().iter().map(|spec| spec.dtype);
+            let types: Vec<DType> = match &function {
+                Some(function) => function.scalars.iter().map(|it| it.dtype).collect(),
+                None => declared.collect(),
+            };
             if types.len() != self.scalars.len() {
                 let (declared, given) = (types.len(), self.scalars.len());
                 return refuse(format!("declares {declared} scalars, got {given}"));
@@ -178,13 +189,20 @@ impl Call {
                     "packs `{name}` into eight bytes with another scalar, so runs cannot set it: declare it with eight bytes"
                 ));
             }
-            let is_known = shape.known().is_some();
-            let callee = match source.is_some() || is_known {
-                true => self.callee.clone(),
-                false => self.callee.writing_in_part(),
-            };
+            let program = function.map(|mut function| {
+                // The buffer may have more elements than a run: a function that writes all of them writes only as many
+                // as the lengths of the run.
+                if source.is_none()
+                    && shape.known().is_none()
+                    && let Some(output) = function.params.last_mut()
+                {
+                    output.mode = BufferMode::Update;
+                }
+                Arc::new(Program::Ssa(function))
+            });
             let custom = Custom {
-                callee,
+                kernel,
+                program,
                 cubes: self.cubes,
                 scalars,
                 in_place: source.is_some(),

@@ -1,13 +1,11 @@
 //! Einstein summation: products of buffers with named axes.
 
-use std::collections::BTreeMap;
-use std::panic::Location;
-
-use crate::error::{Why, why};
+use crate::error::{By, Why, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::reduce::Over;
 use crate::shape::Shape;
 use crate::size::Size;
+use std::collections::BTreeMap;
 
 /// A buffer with named axes.
 struct NamedAxes {
@@ -35,7 +33,7 @@ impl LazyBuffer {
         buffers: impl IntoIterator<Item = &'a LazyBuffer>,
     ) -> LazyBuffer {
         let buffers: Vec<&LazyBuffer> = buffers.into_iter().collect();
-        LazyBuffer::composed("einsum", &buffers, Location::caller(), || {
+        LazyBuffer::composed(By::new("einsum"), &buffers, || {
             let (named, result, lengths) = parsed(terms, &buffers).map_err(Why::from)?;
             // The number of products whose sum is one element of the result.
             let summed = lengths.iter().filter(|(axis, _)| !result.contains(axis));
@@ -47,7 +45,7 @@ impl LazyBuffer {
                 let kept: Vec<char> = result.iter().chain(later).copied().collect();
                 product = product.times(next, &kept, &lengths)?;
             }
-            let sum = product.summed_to(&result)?.ordered(&result);
+            let sum = product.summed_to(&result).ordered(&result);
             Ok(match (sum.graph(), summed.min()) {
                 // The sum of nothing is zero. The product of the sums is not if a factor is NaN or infinite.
                 (Some(graph), least) if least.is_none_or(|least| least < 1) => {
@@ -125,27 +123,15 @@ fn parsed(
 }
 
 impl NamedAxes {
-    /// Returns axes of a buffer, or why the buffer is refused.
-    fn of(buffer: LazyBuffer, axes: Vec<char>) -> Result<Self, Why> {
-        match buffer.error() {
-            Some(error) => Err(error.why().to_owned().into()),
-            None => Ok(Self { buffer, axes }),
-        }
-    }
-
     /// Sums over the axes that are not among these names.
-    fn summed_to(self, kept: &[char]) -> Result<Self, Why> {
-        let Self {
-            mut buffer,
-            mut axes,
-        } = self;
-        for place in (0..axes.len()).rev() {
-            if !kept.contains(&axes[place]) {
-                buffer = buffer.sum(Over::from(place as isize).dropped());
-                axes.remove(place);
+    fn summed_to(mut self, kept: &[char]) -> Self {
+        for place in (0..self.axes.len()).rev() {
+            if !kept.contains(&self.axes[place]) {
+                self.buffer = self.buffer.sum(Over::from(place as isize).dropped());
+                self.axes.remove(place);
             }
         }
-        Self::of(buffer, axes)
+        self
     }
 
     /// Permutes the axes to this order, which names all of them.
@@ -161,7 +147,7 @@ impl NamedAxes {
         let shared = self.axes.iter().copied();
         let shared: Vec<char> = shared.filter(|axis| other.axes.contains(axis)).collect();
         let needed = [kept, &shared].concat();
-        let (left, right) = (self.summed_to(&needed)?, other.summed_to(&needed)?);
+        let (left, right) = (self.summed_to(&needed), other.summed_to(&needed));
         let (batch, summed): (Vec<char>, Vec<char>) =
             shared.into_iter().partition(|axis| kept.contains(axis));
         let alone = |named: &Self| -> Vec<char> {
@@ -187,6 +173,7 @@ impl NamedAxes {
             .reshape([&b, &m, &k])
             .matmul(&right.reshape([&b, &k, &n]));
         let axes = [batch, rows, columns].concat();
-        Self::of(product.reshape(Shape::from(of(&axes))), axes)
+        let buffer = product.reshape(Shape::from(of(&axes)));
+        Ok(Self { buffer, axes })
     }
 }

@@ -3,12 +3,10 @@
 //!
 //! They have the same definition on every device, and are fused like any expression.
 
-use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
-use std::panic::Location;
-
 use millstream_ir::DType;
+use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-use crate::error::{At, why};
+use crate::error::{By, why};
 use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::Function;
 use crate::lazy::reduce::Over;
@@ -19,7 +17,7 @@ impl LazyBuffer {
     #[track_caller]
     pub fn round(&self) -> LazyBuffer {
         if !self.dtype().is_float() && self.error().is_none() {
-            return self.same_values("round", Location::caller());
+            return self.same_values(By::new("round"));
         }
         let below = self.floor();
         let fraction = self - &below;
@@ -40,14 +38,14 @@ impl LazyBuffer {
             _ => self.less(0).select(-self.full_like(1), self),
         };
         let sign = self.greater(0).select(self.full_like(1), rest).detach();
-        sign.named("sign", &[self], Location::caller())
+        sign.named(By::new("sign"), &[self])
     }
 
     /// Returns `log(1 + x)`, accurate also for small `x` (Kahan's correction of the rounding of `1 + x`).
     #[track_caller]
     pub fn log1p(&self) -> LazyBuffer {
-        let at = Location::caller();
-        let value = self.wide("log1p", at, |x| {
+        let by = By::new("log1p");
+        let value = self.wide(by, |x| {
             let u = x + 1.0;
             let is_small = u.equals(1.0);
             let is_infinite = u.equals(f64::INFINITY);
@@ -55,14 +53,14 @@ impl LazyBuffer {
             let rest = is_infinite.select(&u, corrected);
             is_small.select(x, rest)
         });
-        value.with_gradient(Function::Log1p, &[self], at)
+        value.with_gradient(by, Function::Log1p, &[self])
     }
 
     /// Returns `exp(x) - 1`, accurate also for small `x` (Kahan's correction of the rounding of `exp(x)`).
     #[track_caller]
     pub fn expm1(&self) -> LazyBuffer {
-        let at = Location::caller();
-        let value = self.wide("expm1", at, |x| {
+        let by = By::new("expm1");
+        let value = self.wide(by, |x| {
             let u = x.exp();
             let less_one = &u - 1.0;
             let corrected = &less_one * (x / u.log());
@@ -72,7 +70,7 @@ impl LazyBuffer {
             let rest = is_far.select(&less_one, corrected);
             u.equals(1.0).select(x, rest)
         });
-        value.with_gradient(Function::Expm1, &[self], at)
+        value.with_gradient(by, Function::Expm1, &[self])
     }
 
     /// Returns the angle of the point `(x, self)` in `-pi..=pi`: the arc tangent of `self / x` in the right quadrant.
@@ -80,23 +78,20 @@ impl LazyBuffer {
     /// library.)
     #[track_caller]
     pub fn atan2(&self, x: impl Into<Operand>) -> LazyBuffer {
-        let at = Location::caller();
-        let x = match x.into() {
-            Operand::Buffer(x) => x,
-            Operand::Number(x) => self.number("atan2", x, at),
-        };
-        let value = LazyBuffer::composed("atan2", &[self, &x], at, || {
+        let by = By::new("atan2");
+        let x = x.into().like(by, self);
+        let value = LazyBuffer::composed(by, &[self, &x], || {
             if x.dtype() != self.dtype() {
                 return Err(why::DTYPES);
             }
-            Ok(self.wide("atan2", at, |y| angle(y, &x.cast(y.dtype()))))
+            Ok(self.wide(by, |y| angle(y, &x.cast(y.dtype()))))
         });
         if value.error().is_some() {
             return value;
         }
         let shape = value.shape();
-        let [y, x] = [self, &x].map(|of| of.expand("atan2", &shape, at));
-        value.with_gradient(Function::Atan2, &[&y, &x], at)
+        let [y, x] = [self, &x].map(|of| of.expand(by, &shape));
+        value.with_gradient(by, Function::Atan2, &[&y, &x])
     }
 
     /// Returns where elements are NaN.
@@ -109,24 +104,14 @@ impl LazyBuffer {
     #[track_caller]
     pub fn any(&self, over: impl Into<Over>) -> LazyBuffer {
         let any = self.cast(DType::Bool).max(over);
-        any.named("any", &[self], Location::caller())
+        any.named(By::new("any"), &[self])
     }
 
     /// Returns whether all elements along axes are true or not zero. True without elements.
     #[track_caller]
     pub fn all(&self, over: impl Into<Over>) -> LazyBuffer {
         let all = self.cast(DType::Bool).min(over);
-        all.named("all", &[self], Location::caller())
-    }
-
-    /// Computes functions of halves in `f32`: their corrections are smaller than the precision of halves.
-    fn wide(
-        &self,
-        name: &'static str,
-        at: At,
-        of: impl FnOnce(&LazyBuffer) -> LazyBuffer,
-    ) -> LazyBuffer {
-        self.of_floats(name, at, |x| x.widened(of))
+        all.named(By::new("all"), &[self])
     }
 
     /// Returns a buffer of this shape and type, filled with an integer.

@@ -1,8 +1,6 @@
 //! Functions with a gradient of their own: limits and activations.
 
-use std::panic::Location;
-
-use crate::error::At;
+use crate::error::By;
 use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::{Function, Op};
 
@@ -10,30 +8,27 @@ impl LazyBuffer {
     /// Returns each element, or zero if it is negative.
     #[track_caller]
     pub fn relu(&self) -> LazyBuffer {
-        let at = Location::caller();
-        let value = self.maximum(0).named("relu", &[self], at);
-        value.with_gradient(Function::Relu, &[self], at)
+        let by = By::new("relu");
+        let value = self.maximum(0).named(by, &[self]);
+        value.with_gradient(by, Function::Relu, &[self])
     }
 
     /// Limits each element to a range. NaN stays NaN.
     #[track_caller]
     pub fn clamp(&self, least: impl Into<Operand>, most: impl Into<Operand>) -> LazyBuffer {
-        let at = Location::caller();
-        let (mut limits, mut are_numbers) = ([least.into(), most.into()], true);
-        let [least, most] = limits.each_mut().map(|limit| match limit {
-            Operand::Buffer(buffer) => {
-                are_numbers = false;
-                buffer.clone()
-            }
-            Operand::Number(number) => self.number("clamp", *number, at),
-        });
+        let by = By::new("clamp");
+        let limits = [least.into(), most.into()];
+        let are_numbers = !limits
+            .iter()
+            .any(|limit| matches!(limit, Operand::Buffer(_)));
+        let [least, most] = limits.map(|limit| limit.like(by, self));
         let value = self.maximum(&least).minimum(&most);
-        let value = value.named("clamp", &[self, &least, &most], at);
+        let value = value.named(by, &[self, &least, &most]);
         // Elements at a limit share their gradient with a buffer, but not with a number.
         if !are_numbers {
             return value;
         }
-        value.with_gradient(Function::Clamp, &[self, &least, &most], at)
+        value.with_gradient(by, Function::Clamp, &[self, &least, &most])
     }
 
     /// Returns `1 / (1 + exp(-x))`.
@@ -51,7 +46,7 @@ impl LazyBuffer {
     /// Returns `x / 2 * (1 + erf(x / sqrt(2)))`: the exact Gaussian error linear unit.
     #[track_caller]
     pub fn gelu(&self) -> LazyBuffer {
-        self.of_floats("gelu", Location::caller(), |x| {
+        self.of_floats(By::new("gelu"), |x| {
             x * 0.5 * ((x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
         })
     }
@@ -74,25 +69,25 @@ impl LazyBuffer {
         function: Function,
         of: impl FnOnce(&LazyBuffer) -> LazyBuffer,
     ) -> LazyBuffer {
-        let at = Location::caller();
-        let value = self.of_floats(function.name(), at, of);
-        value.with_gradient(function, &[self], at)
+        let by = By::new(function.name());
+        let value = self.of_floats(by, of);
+        value.with_gradient(by, function, &[self])
     }
 
     /// Returns these values with the gradient of a function of the arguments. Integers have no gradient.
     pub(crate) fn with_gradient(
         &self,
+        by: By,
         function: Function,
         arguments: &[&LazyBuffer],
-        at: At,
     ) -> LazyBuffer {
         if !self.dtype().is_float() {
             return self.clone();
         }
         let all = std::iter::once(self).chain(arguments.iter().copied());
-        LazyBuffer::of_all(function.name(), all, at, |node_refs| {
+        LazyBuffer::of_all(by, all, |node_refs| {
             let value = node_refs[0];
-            Ok((Op::Function(function), value.dtype(), value.shape().clone()))
+            Ok((Op::Function(function), value.dtype, value.shape.clone()))
         })
     }
 }

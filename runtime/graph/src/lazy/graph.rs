@@ -58,8 +58,37 @@ impl Arena {
         self.slots[id as usize].written
     }
 
-    /// Adds a node with one reference, and a reference to each operand. `None` if there are too many nodes.
-    pub(crate) fn add(&mut self, node: Node) -> Option<NodeId> {
+    /// Returns these nodes and all that they need, each after its operands; `operands` returns those of a node that it
+    /// needs. Iterative, so a chain of a million nodes needs no stack.
+    pub(crate) fn needed(
+        &self,
+        roots: impl IntoIterator<Item = NodeId>,
+        operands: impl Fn(&Node) -> &[NodeId],
+    ) -> Vec<NodeId> {
+        let mut order = Vec::new();
+        let mut is_seen = vec![false; self.slots.capacity()];
+        // A node, and the number of its operands that have been visited.
+        let mut pending: Vec<(NodeId, usize)> = Vec::new();
+        for root in roots {
+            pending.push((root, 0));
+            while let Some((id, seen)) = pending.pop() {
+                if is_seen[id as usize] {
+                    continue;
+                }
+                if let Some(operand) = operands(self.node(id)).get(seen) {
+                    pending.extend([(id, seen + 1), (*operand, 0)]);
+                    continue;
+                }
+                is_seen[id as usize] = true;
+                order.push(id);
+            }
+        }
+        order
+    }
+
+    /// Adds a node with one reference, and a reference to each operand. Returns its id, and when it was added. `None`
+    /// if there are too many nodes.
+    pub(crate) fn add(&mut self, node: Node) -> Option<(NodeId, u64)> {
         let id = NodeId::try_from(self.slots.vacant_key()).ok()?;
         for operand in &node.operands {
             self.add_reference(*operand);
@@ -71,7 +100,7 @@ impl Arena {
             references,
             written,
         });
-        Some(id)
+        Some((id, written))
     }
 
     pub(crate) fn add_reference(&mut self, id: NodeId) {
@@ -93,36 +122,6 @@ impl Arena {
                 freed.push(node);
             }
         }
-    }
-}
-
-/// The buffers that a schedule names by id. It holds a reference to each, so that no other node gets its id.
-#[derive(Debug)]
-pub(crate) struct NamedBuffers {
-    graph: Graph,
-    /// Sorted.
-    ids: Vec<NodeId>,
-}
-
-impl NamedBuffers {
-    /// Adds a reference to each of these nodes. `arena` is the locked arena of `graph`.
-    pub(crate) fn new(graph: &Graph, arena: &mut Arena, mut ids: Vec<NodeId>) -> Self {
-        ids.sort_unstable();
-        ids.iter().for_each(|id| arena.add_reference(*id));
-        let graph = graph.clone();
-        Self { graph, ids }
-    }
-
-    /// Returns the id of a node of this graph, if the node is one of them.
-    pub(crate) fn id(&self, graph: &Graph, id: NodeId) -> Option<NodeId> {
-        let is_one = graph.is(&self.graph) && self.ids.binary_search(&id).is_ok();
-        is_one.then_some(id)
-    }
-}
-
-impl Drop for NamedBuffers {
-    fn drop(&mut self) {
-        self.ids.iter().for_each(|id| self.graph.release(*id));
     }
 }
 

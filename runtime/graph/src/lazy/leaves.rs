@@ -1,13 +1,12 @@
 //! Nodes without operands: inputs, buffers, constants, scalars, lengths, indices and random numbers.
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use millstream_client::handle::Handle;
 use millstream_ir::DType;
 use millstream_protocol::Element;
 
-use crate::error::why;
+use crate::error::{By, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::{Graph, axis_of};
 use crate::lazy::node::Op;
@@ -42,7 +41,6 @@ impl Graph {
         dtype: DType,
         shape: impl Into<Shape>,
     ) -> LazyBuffer {
-        let at = Location::caller();
         let shape = shape.into();
         let elements = shape.known().and_then(|lengths| {
             let product = |all: u64, length| all.checked_mul(length);
@@ -66,7 +64,7 @@ impl Graph {
             )
             .into(),
         };
-        LazyBuffer::refused("buffer", [(dtype, shape)], why, at)
+        LazyBuffer::refused(By::new("buffer"), [(dtype, shape)], why)
     }
 
     /// Adds a number, without axes.
@@ -75,10 +73,7 @@ impl Graph {
         let value = value.into();
         match value.bits(dtype) {
             Some(bits) => self.leaf(Op::Const(bits), dtype, Shape::scalar()),
-            None => {
-                let why = why::literal(value, dtype);
-                LazyBuffer::refused("constant", [], why, Location::caller())
-            }
+            None => LazyBuffer::refused(By::new("constant"), [], why::literal(value, dtype)),
         }
     }
 
@@ -91,7 +86,7 @@ impl Graph {
         value: impl Into<Literal>,
     ) -> LazyBuffer {
         let full = self.constant(dtype, value).broadcast_to(shape);
-        full.named("full", &[], Location::caller())
+        full.named(By::new("full"), &[])
     }
 
     /// Adds a buffer of this shape, filled with zeros.
@@ -103,7 +98,7 @@ impl Graph {
             Literal::Int(0)
         };
         let zeros = self.full(dtype, shape, zero);
-        zeros.named("zeros", &[], Location::caller())
+        zeros.named(By::new("zeros"), &[])
     }
 
     /// Adds a number that runs may set, with a default. The lazy buffer has no axes.
@@ -119,10 +114,7 @@ impl Graph {
         let scalar = Scalar::new(name, dtype, bits.unwrap_or(0));
         let buffer = match bits {
             Some(_) => self.leaf(Op::Scalar(scalar.clone()), dtype, Shape::scalar()),
-            None => {
-                let why = why::literal(value, dtype);
-                LazyBuffer::refused("scalar", [], why, Location::caller())
-            }
+            None => LazyBuffer::refused(By::new("scalar"), [], why::literal(value, dtype)),
         };
         (scalar, buffer)
     }
@@ -144,7 +136,7 @@ impl Graph {
         let shape = shape.into();
         match axis_of(axis, shape.rank()) {
             Ok(axis) => self.leaf(Op::Index(axis), DType::I64, shape),
-            Err(why) => LazyBuffer::refused("index", [], why, Location::caller()),
+            Err(why) => LazyBuffer::refused(By::new("index"), [], why),
         }
     }
 
@@ -152,7 +144,7 @@ impl Graph {
     #[track_caller]
     pub fn iota(&self, len: impl Into<Size>) -> LazyBuffer {
         let iota = self.index(Shape::new([len.into()]), 0);
-        iota.named("iota", &[], Location::caller())
+        iota.named(By::new("iota"), &[])
     }
 
     /// Returns 32 random bits for each element: Philox4x32-10 with the seed as key and the flat index as counter. So a
@@ -161,7 +153,7 @@ impl Graph {
     pub fn random_bits(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
         let seed = Scalar::new("seed", DType::U64, seed);
         let bits = self.leaf(Op::Random(seed.clone()), DType::U32, shape.into());
-        (seed, bits.named("random_bits", &[], Location::caller()))
+        (seed, bits.named(By::new("random_bits"), &[]))
     }
 
     /// Returns random floats in `0.0..1.0`: the upper 24 bits of [`Graph::random_bits`].
@@ -171,7 +163,7 @@ impl Graph {
         // An exact integer division drops the low bits.
         let upper = (&bits / 256_u32).cast(DType::F32);
         let numbers = upper * (1.0 / 16_777_216.0);
-        (seed, numbers.named("uniform", &[], Location::caller()))
+        (seed, numbers.named(By::new("uniform"), &[]))
     }
 
     /// Returns random floats of the standard normal distribution, of `f32`: pairs of [`Graph::random_bits`] by the
@@ -180,8 +172,8 @@ impl Graph {
     pub fn normal(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
         let shape = shape.into();
         let Some(count) = shape.elements() else {
-            let at = Location::caller();
-            let refused = LazyBuffer::refused("normal", [(DType::F32, shape)], why::TOO_LARGE, at);
+            let operand = (DType::F32, shape);
+            let refused = LazyBuffer::refused(By::new("normal"), [operand], why::TOO_LARGE);
             return (Scalar::new("seed", DType::U64, seed), refused);
         };
         let (seed, bits) = self.random_bits([count, Size::from(2)], seed);
@@ -190,11 +182,11 @@ impl Graph {
         let radius = ((upper.narrow(1, 0, 1) + 1.0) * (1.0 / 16_777_216.0)).log() * -2.0;
         let angle = upper.narrow(1, 1, 1) * (std::f64::consts::TAU / 16_777_216.0);
         let numbers = (radius.sqrt() * angle.cos()).reshape(shape);
-        (seed, numbers.named("normal", &[], Location::caller()))
+        (seed, numbers.named(By::new("normal"), &[]))
     }
 
     #[track_caller]
     fn leaf(&self, op: Op, dtype: DType, shape: Shape) -> LazyBuffer {
-        LazyBuffer::leaf(self, op, dtype, shape, Location::caller())
+        LazyBuffer::leaf(self, By::new(op.name()), op, dtype, shape)
     }
 }

@@ -1,10 +1,8 @@
 //! Matrix products.
 
-use std::panic::Location;
-
 use millstream_ir::DType;
 
-use crate::error::{At, why};
+use crate::error::{By, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::Op;
 use crate::shape::Shape;
@@ -23,23 +21,23 @@ impl LazyBuffer {
     /// ```
     #[track_caller]
     pub fn matmul(&self, right: &LazyBuffer) -> LazyBuffer {
-        self.product_with("matmul", right, Location::caller())
+        self.product_with(By::new("matmul"), right)
     }
 
     /// As [`LazyBuffer::matmul`], with the last two axes of the right side exchanged: `[.., n, k]`.
     #[track_caller]
     pub fn matmul_t(&self, right: &LazyBuffer) -> LazyBuffer {
-        let at = Location::caller();
-        LazyBuffer::composed("matmul_t", &[self, right], at, || {
+        let by = By::new("matmul_t");
+        LazyBuffer::composed(by, &[self, right], || {
             if right.rank() < 2 {
                 return Err(why::FEW_AXES);
             }
-            Ok(self.product_with("matmul_t", &right.t(), at))
+            Ok(self.product_with(by, &right.t()))
         })
     }
 
-    fn product_with(&self, name: &'static str, right: &LazyBuffer, at: At) -> LazyBuffer {
-        LazyBuffer::composed(name, &[self, right], at, || {
+    fn product_with(&self, by: By, right: &LazyBuffer) -> LazyBuffer {
+        LazyBuffer::composed(by, &[self, right], || {
             let (a, b) = (self.shape(), right.shape());
             if a.rank() < 2 || b.rank() < 2 {
                 return Err(why::FEW_AXES);
@@ -52,23 +50,18 @@ impl LazyBuffer {
             let batch = Shape::new(a_batch).broadcast(&Shape::new(b_batch));
             let batch = batch.ok_or(why::BROADCAST)?;
             let with = |matrix: &[Size]| Shape::new(batch.iter().chain(matrix));
-            let left = self.expand(name, &with(a_matrix), at);
-            let right = right.expand(name, &with(b_matrix), at);
+            let left = self.expand(by, &with(a_matrix));
+            let right = right.expand(by, &with(b_matrix));
             let shape = with(&[a_matrix[0].clone(), b_matrix[1].clone()]);
-            Ok(LazyBuffer::of(
-                name,
-                [&left, &right],
-                at,
-                |[left, right]| {
-                    if left.dtype() != right.dtype() {
-                        return Err(why::DTYPES);
-                    }
-                    if left.dtype() == DType::Bool {
-                        return Err(why::dtype(DType::Bool));
-                    }
-                    Ok((Op::Matmul, left.dtype(), shape))
-                },
-            ))
+            Ok(LazyBuffer::of(by, [&left, &right], |[left, right]| {
+                if left.dtype != right.dtype {
+                    return Err(why::DTYPES);
+                }
+                if left.dtype == DType::Bool {
+                    return Err(why::dtype(DType::Bool));
+                }
+                Ok((Op::Matmul, left.dtype, shape))
+            }))
         })
     }
 }

@@ -1,15 +1,14 @@
 //! Access by place: gather, scatter, concatenation, and stores into existing buffers.
 
-use std::panic::Location;
 use std::sync::Arc;
 
 use millstream_ir::DType;
 
-use crate::error::{At, Why, why};
+use crate::error::{By, Why, why};
 use crate::lazy::buffer::{LazyBuffer, NodeRef};
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::{Layout, Op};
-use crate::lazy::views::check_range;
+use crate::lazy::views::{check_range, check_reach};
 use crate::shape::Shape;
 use crate::size::Size;
 
@@ -18,24 +17,19 @@ impl LazyBuffer {
     /// many axes as this buffer, and along the others at most this length. An index out of range reads as zero.
     #[track_caller]
     pub fn gather(&self, axis: isize, index: &LazyBuffer) -> LazyBuffer {
-        LazyBuffer::of(
-            "gather",
-            [self, index],
-            Location::caller(),
-            |[base, index]| {
-                let axis = axis_of(axis, base.shape().rank())?;
-                check_index(base, index, axis)?;
-                Ok((Op::Gather { axis }, base.dtype(), index.shape().clone()))
-            },
-        )
+        LazyBuffer::of(By::new("gather"), [self, index], |[base, index]| {
+            let axis = axis_of(axis, base.shape.rank())?;
+            check_index(base, index, axis)?;
+            Ok((Op::Gather { axis }, base.dtype, index.shape.clone()))
+        })
     }
 
     /// Returns the rows along `axis` that `indices`, of `i64`, name; the axes of `indices` replace `axis`, as in
     /// NumPy's `take`. An index out of range reads as zeros.
     #[track_caller]
     pub fn take(&self, axis: isize, indices: &LazyBuffer) -> LazyBuffer {
-        let at = Location::caller();
-        LazyBuffer::composed("take", &[self, indices], at, || {
+        let by = By::new("take");
+        LazyBuffer::composed(by, &[self, indices], || {
             let (mine, theirs) = (self.shape(), indices.shape());
             let axis = axis_of(axis, mine.rank())?;
             if theirs.rank() != 1 {
@@ -44,14 +38,14 @@ impl LazyBuffer {
                 let shape = [&mine[..axis], &theirs[..], &mine[axis + 1..]].concat();
                 return Ok(self
                     .take(axis as isize, &flat)
-                    .reshape_at("take", &shape.into(), at));
+                    .reshape_at(by, &shape.into()));
             }
             let mut along = vec![Size::ONE; mine.rank()];
             along[axis] = theirs[0].clone();
             let mut all = mine.to_vec();
             all[axis] = theirs[0].clone();
-            let index = indices.reshape_at("take", &along.into(), at);
-            Ok(self.gather(axis as isize, &index.expand("take", &all.into(), at)))
+            let index = indices.reshape_at(by, &along.into());
+            Ok(self.gather(axis as isize, &index.expand(by, &all.into())))
         })
     }
 
@@ -59,75 +53,65 @@ impl LazyBuffer {
     /// `axis`. Of several values for one place the last remains; an index out of range is ignored.
     #[track_caller]
     pub fn scatter(&self, axis: isize, index: &LazyBuffer, values: &LazyBuffer) -> LazyBuffer {
-        self.scatter_at(axis, index, values, false, Location::caller())
+        self.scatter_at(By::new("scatter"), axis, index, values, false)
     }
 
     /// As [`LazyBuffer::scatter`], but adds the values to the elements, in order.
     #[track_caller]
     pub fn scatter_add(&self, axis: isize, index: &LazyBuffer, values: &LazyBuffer) -> LazyBuffer {
-        self.scatter_at(axis, index, values, true, Location::caller())
+        self.scatter_at(By::new("scatter_add"), axis, index, values, true)
     }
 
     fn scatter_at(
         &self,
+        by: By,
         axis: isize,
         index: &LazyBuffer,
         values: &LazyBuffer,
         adds: bool,
-        at: At,
     ) -> LazyBuffer {
-        LazyBuffer::of(
-            if adds { "scatter_add" } else { "scatter" },
-            [self, index, values],
-            at,
-            |[base, index, values]| {
-                let axis = axis_of(axis, base.shape().rank())?;
-                check_index(base, index, axis)?;
-                if values.dtype() != base.dtype() {
-                    return Err(why::DTYPES);
-                }
-                if adds && matches!(base.dtype(), DType::Bool | DType::F16 | DType::Bf16) {
-                    return Err(why::dtype(base.dtype()));
-                }
-                if values.shape() != index.shape() {
-                    let (here, there) = (elements(values)?, elements(index)?);
-                    return Err(why::elements(index.shape(), &here, &there));
-                }
-                Ok((
-                    Op::Scatter { axis, adds },
-                    base.dtype(),
-                    base.shape().clone(),
-                ))
-            },
-        )
+        LazyBuffer::of(by, [self, index, values], |[base, index, values]| {
+            let axis = axis_of(axis, base.shape.rank())?;
+            check_index(base, index, axis)?;
+            if values.dtype != base.dtype {
+                return Err(why::DTYPES);
+            }
+            if adds && matches!(base.dtype, DType::Bool | DType::F16 | DType::Bf16) {
+                return Err(why::dtype(base.dtype));
+            }
+            if values.shape != index.shape {
+                let (here, there) = (elements(values)?, elements(index)?);
+                return Err(why::elements(&index.shape, &here, &there));
+            }
+            Ok((Op::Scatter { axis, adds }, base.dtype, base.shape.clone()))
+        })
     }
 
     /// Concatenates buffers along an axis. Their other lengths are equal.
     #[track_caller]
     pub fn cat<'a>(parts: impl IntoIterator<Item = &'a LazyBuffer>, axis: isize) -> LazyBuffer {
-        let at = Location::caller();
-        LazyBuffer::of_all("cat", parts, at, |parts| {
+        LazyBuffer::of_all(By::new("cat"), parts, |parts| {
             let first = parts[0];
-            let axis = axis_of(axis, first.shape().rank())?;
-            let mut lengths = first.shape().to_vec();
+            let axis = axis_of(axis, first.shape.rank())?;
+            let mut lengths = first.shape.to_vec();
             for part in &parts[1..] {
-                if part.dtype() != first.dtype() {
+                if part.dtype != first.dtype {
                     return Err(why::DTYPES);
                 }
-                let (first, second) = (lengths.len(), part.shape().rank());
+                let (first, second) = (lengths.len(), part.shape.rank());
                 if first != second {
                     return Err(why::ranks(first, second));
                 }
-                for (index, (mine, theirs)) in lengths.iter().zip(part.shape().iter()).enumerate() {
+                for (index, (mine, theirs)) in lengths.iter().zip(part.shape.iter()).enumerate() {
                     if index != axis && mine != theirs {
                         return Err(why::lengths("other lengths", mine, theirs));
                     }
                 }
                 lengths[axis] = lengths[axis]
-                    .plus(&part.shape()[axis])
+                    .plus(&part.shape[axis])
                     .ok_or(why::TOO_LARGE)?;
             }
-            Ok((Op::Cat { axis }, first.dtype(), Shape::from(lengths)))
+            Ok((Op::Cat { axis }, first.dtype, Shape::from(lengths)))
         })
     }
 
@@ -137,22 +121,22 @@ impl LazyBuffer {
         let parts: Vec<&LazyBuffer> = parts.into_iter().collect();
         let unsqueezed = parts.iter().map(|part| part.unsqueeze(axis));
         let unsqueezed: Vec<LazyBuffer> = unsqueezed.collect();
-        LazyBuffer::cat(&unsqueezed, axis).named("stack", &parts, Location::caller())
+        LazyBuffer::cat(&unsqueezed, axis).named(By::new("stack"), &parts)
     }
 
     /// Overwrites the memory of this buffer with the values. The result *is* this buffer, in its new version; every
     /// other use of this version in a schedule sees the old values.
     #[track_caller]
     pub fn set(&self, values: &LazyBuffer) -> LazyBuffer {
-        let at = Location::caller();
-        LazyBuffer::composed("set", &[self, values], at, || {
+        let by = By::new("set");
+        LazyBuffer::composed(by, &[self, values], || {
             if values.shape() != self.shape() {
                 return Err(why::SHAPES);
             }
             let (offset, strides) = (Size::ZERO, self.shape().dense_strides());
             let strides = strides.ok_or(why::TOO_LARGE)?;
             let layout = Layout { offset, strides };
-            Ok(self.set_with("set", values, layout, at))
+            Ok(self.set_with(by, values, layout))
         })
     }
 
@@ -160,8 +144,8 @@ impl LazyBuffer {
     /// [`LazyBuffer::set`]. The start may depend on symbols, for example for a growing cache.
     #[track_caller]
     pub fn set_rows(&self, axis: isize, start: impl Into<Size>, values: &LazyBuffer) -> LazyBuffer {
-        let (at, start) = (Location::caller(), start.into());
-        LazyBuffer::composed("set_rows", &[self, values], at, || {
+        let (by, start) = (By::new("set_rows"), start.into());
+        LazyBuffer::composed(by, &[self, values], || {
             let (mine, theirs) = (self.shape(), values.shape());
             let axis = axis_of(axis, mine.rank())?;
             let others_fit = theirs.rank() == mine.rank()
@@ -173,7 +157,7 @@ impl LazyBuffer {
             let strides = mine.dense_strides().ok_or(why::TOO_LARGE)?;
             let offset = start.times(&strides[axis]).ok_or(why::TOO_LARGE)?;
             let layout = Layout { offset, strides };
-            Ok(self.set_with("set_rows", values, layout, at))
+            Ok(self.set_with(by, values, layout))
         })
     }
 
@@ -181,23 +165,17 @@ impl LazyBuffer {
     /// element twice.
     #[track_caller]
     pub fn set_layout(&self, values: &LazyBuffer, layout: Layout) -> LazyBuffer {
-        let at = Location::caller();
-        LazyBuffer::composed("set_layout", &[self, values], at, || {
+        let by = By::new("set_layout");
+        LazyBuffer::composed(by, &[self, values], || {
             let elements = self.shape().elements().ok_or(why::TOO_LARGE)?;
             check_layout(&layout, &values.shape(), &elements)?;
-            Ok(self.set_with("set_layout", values, layout, at))
+            Ok(self.set_with(by, values, layout))
         })
     }
 
     /// Stores at places that name each element once and within bounds: rows of the buffer do, even if the polynomials
     /// of symbols cannot prove it.
-    fn set_with(
-        &self,
-        name: &'static str,
-        values: &LazyBuffer,
-        layout: Layout,
-        at: At,
-    ) -> LazyBuffer {
+    fn set_with(&self, by: By, values: &LazyBuffer, layout: Layout) -> LazyBuffer {
         let mut values = values.clone();
         if let (Ok(base), Ok(value)) = (self.node_ref(), values.node_ref())
             && base.graph.is(&value.graph)
@@ -209,28 +187,28 @@ impl LazyBuffer {
                 return self.clone();
             }
             // A node of its own, which can have a buffer of its own.
-            values = values.same_values(name, at);
+            values = values.same_values(by);
         }
-        LazyBuffer::of(name, [self, &values], at, |[base, values]| {
-            if base.dtype() != values.dtype() {
+        LazyBuffer::of(by, [self, &values], |[base, values]| {
+            if base.dtype != values.dtype {
                 return Err(why::DTYPES);
             }
             let op = Op::Set(Arc::new(layout));
-            Ok((op, base.dtype(), base.shape().clone()))
+            Ok((op, base.dtype, base.shape.clone()))
         })
     }
 }
 
 fn elements(node_ref: &NodeRef) -> Result<Size, Why> {
-    node_ref.shape().elements().ok_or(why::TOO_LARGE)
+    node_ref.shape.elements().ok_or(why::TOO_LARGE)
 }
 
 /// Checks that an index of gather or scatter fits its base.
 fn check_index(base: &NodeRef, index: &NodeRef, axis: usize) -> Result<(), Why> {
-    if index.dtype() != DType::I64 {
-        return Err(why::expected("the index", DType::I64, index.dtype()));
+    if index.dtype != DType::I64 {
+        return Err(why::expected("the index", DType::I64, index.dtype));
     }
-    let (mine, theirs) = (base.shape(), index.shape());
+    let (mine, theirs) = (&base.shape, &index.shape);
     let (first, second) = (mine.rank(), theirs.rank());
     if first != second {
         return Err(why::ranks(first, second));
@@ -249,34 +227,21 @@ fn check_layout(layout: &Layout, shape: &Shape, elements: &Size) -> Result<(), W
     if first != second {
         return Err(why::ranks(first, second));
     }
-    let at_least = |size: &Size, least: i64| size.min().is_some_and(|min| min >= least);
-    let mut reach = layout.offset.clone();
-    let mut axes: Vec<(&Size, &Size)> = Vec::new();
-    for (stride, length) in layout.strides.iter().zip(shape.iter()) {
-        if length.is(0) {
-            return Ok(());
-        }
-        let steps = length.minus(&Size::ONE).ok_or(why::TOO_LARGE)?;
-        let span = steps.times(stride).ok_or(why::TOO_LARGE)?;
-        reach = reach.plus(&span).ok_or(why::TOO_LARGE)?;
-        if !length.is(1) {
-            axes.push((stride, length));
-        }
+    if shape.iter().any(|length| length.is(0)) {
+        return Ok(());
     }
-    let negative = layout.strides.iter().chain([&layout.offset]);
-    if let Some(size) = negative.into_iter().find(|size| !at_least(size, 0)) {
-        return Err(why::negative(size));
+    let mut all = layout.strides.iter().chain([&layout.offset]);
+    if let Some(negative) = all.find(|size| size.may_be_negative()) {
+        return Err(why::negative(negative));
     }
-    let left = elements.minus(&reach).ok_or(why::TOO_LARGE)?;
-    if !at_least(&left, 1) {
-        return Err(why::out_of_bounds("element", &reach, elements));
-    }
+    let axes = layout.strides.iter().zip(shape.iter());
+    let mut axes: Vec<_> = axes.filter(|(_, length)| !length.is(1)).collect();
     // By ascending stride, each axis must step over everything that the axes before it cover.
     axes.sort_by_key(|(stride, _)| stride.max());
     let mut covered = Size::ONE;
     for (stride, length) in axes {
         let room = stride.minus(&covered).ok_or(why::TOO_LARGE)?;
-        if !at_least(&room, 0) {
+        if room.may_be_negative() {
             return Err(
                 "the layout may name an element twice: each stride must exceed the reach of the smaller ones".into(),
             );
@@ -285,5 +250,6 @@ fn check_layout(layout: &Layout, shape: &Shape, elements: &Size) -> Result<(), W
         let span = steps.times(stride).ok_or(why::TOO_LARGE)?;
         covered = covered.plus(&span).ok_or(why::TOO_LARGE)?;
     }
-    Ok(())
+    let reach = layout.offset.plus(&covered).ok_or(why::TOO_LARGE)?;
+    check_reach("element", &reach, elements)
 }

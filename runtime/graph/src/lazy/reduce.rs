@@ -1,10 +1,8 @@
 //! Reductions, and operations composed of them. Reduced axes keep length 1, so results broadcast back.
 
-use std::panic::Location;
-
 use millstream_ir::{DType, ReduceOp};
 
-use crate::error::{At, why};
+use crate::error::{By, Why, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::Op;
@@ -45,6 +43,20 @@ impl Over {
             kept => (kept, false),
         }
     }
+
+    /// Returns whether each axis of a buffer with this many is reduced.
+    fn reduced(&self, rank: usize) -> Result<Vec<bool>, Why> {
+        let Over::Axes(axes) = self else {
+            return Ok(vec![true; rank]);
+        };
+        let mut reduced = vec![false; rank];
+        for axis in axes {
+            if std::mem::replace(&mut reduced[axis_of(*axis, rank)?], true) {
+                return Err(why::axes(axes, rank));
+            }
+        }
+        Ok(reduced)
+    }
 }
 
 impl From<isize> for Over {
@@ -78,7 +90,7 @@ macro_rules! reduce_methods {
             $(#[$doc])*
             #[track_caller]
             pub fn $method(&self, over: impl Into<Over>) -> LazyBuffer {
-                self.reduce(stringify!($method), ReduceOp::$op, over.into(), Location::caller())
+                self.reduce(By::new(stringify!($method)), ReduceOp::$op, over.into())
             }
         )*}
     };
@@ -106,36 +118,9 @@ impl LazyBuffer {
     /// Returns the mean of floats.
     #[track_caller]
     pub fn mean(&self, over: impl Into<Over>) -> LazyBuffer {
-        let over = over.into();
-        self.of_floats("mean", Location::caller(), |x| x.mean_of(over))
-    }
-
-    /// Removes these axes of length 1.
-    fn drop_axes(&self, over: &Over, at: At) -> LazyBuffer {
-        let (shape, rank) = (self.shape(), self.rank());
-        let is_dropped = |axis: usize| match over {
-            Over::Axes(axes) => axes.iter().any(|it| axis_of(*it, rank) == Ok(axis)),
-            _ => true,
-        };
-        let left = (0..rank).filter(|axis| !is_dropped(*axis));
-        let left = Shape::new(left.map(|axis| &shape[axis]));
-        self.reshape_at("reduce", &left, at)
-    }
-
-    /// Computes with halves in `f32`, because intermediate sums and counts exceed the range of halves.
-    #[track_caller]
-    pub(super) fn widened(&self, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
-        match self.dtype() {
-            DType::F16 | DType::Bf16 => of(&self.cast(DType::F32)).cast(self.dtype()),
-            _ => of(self),
-        }
-    }
-
-    #[track_caller]
-    fn mean_of(&self, over: Over) -> LazyBuffer {
-        let (at, (over, drops)) = (Location::caller(), over.into_axes());
-        let mean = self.widened(|wide| {
-            let sum = wide.reduce("mean", ReduceOp::Sum, over.clone(), at);
+        let (by, (over, drops)) = (By::new("mean"), over.into().into_axes());
+        let mean = self.wide(by, |wide| {
+            let sum = wide.reduce(by, ReduceOp::Sum, over.clone());
             let (before, after) = (wide.shape(), sum.shape());
             let reduced = before.iter().zip(after.iter()).filter(|(a, b)| a != b);
             let count = Size::product(reduced.map(|(axis, _)| axis));
@@ -148,22 +133,42 @@ impl LazyBuffer {
                 _ => sum,
             }
         });
-        if drops {
-            mean.drop_axes(&over, at)
-        } else {
-            mean
+        mean.drop_axes(by, &over, drops)
+    }
+
+    /// Removes these axes of length 1, if they are to be dropped.
+    fn drop_axes(self, by: By, over: &Over, drops: bool) -> LazyBuffer {
+        if !drops {
+            return self;
         }
+        self.reshape_with(by, |mine| {
+            let lengths = mine.iter().zip(over.reduced(mine.rank())?);
+            let left = lengths.filter(|(_, is_reduced)| !is_reduced);
+            Ok(Shape::new(left.map(|(length, _)| length)))
+        })
+    }
+
+    /// Computes with halves in `f32`, because intermediate sums and counts exceed the range of halves.
+    #[track_caller]
+    pub(super) fn widened(&self, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
+        match self.dtype() {
+            DType::F16 | DType::Bf16 => of(&self.cast(DType::F32)).cast(self.dtype()),
+            _ => of(self),
+        }
+    }
+
+    /// As [`LazyBuffer::widened`], of floats.
+    pub(super) fn wide(&self, by: By, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
+        self.of_floats(by, |x| x.widened(of))
     }
 
     /// Returns the variance of floats (not corrected for the mean).
     #[track_caller]
     pub fn variance(&self, over: impl Into<Over>) -> LazyBuffer {
         let over = over.into();
-        self.of_floats("variance", Location::caller(), |x| {
-            x.widened(|wide| {
-                let from_mean = wide - wide.mean(over.clone().into_axes().0);
-                from_mean.square().mean(over)
-            })
+        self.wide(By::new("variance"), |x| {
+            let from_mean = x - x.mean(over.clone().into_axes().0);
+            from_mean.square().mean(over)
         })
     }
 
@@ -171,7 +176,7 @@ impl LazyBuffer {
     #[track_caller]
     pub fn softmax(&self, over: impl Into<Over>) -> LazyBuffer {
         let (over, _) = over.into().into_axes();
-        self.of_floats("softmax", Location::caller(), |x| {
+        self.of_floats(By::new("softmax"), |x| {
             // The maximum only avoids overflow; it does not change the result, so it has no gradient.
             let powers = (x - x.max(over.clone()).detach()).exp();
             &powers / powers.sum(over)
@@ -182,7 +187,7 @@ impl LazyBuffer {
     #[track_caller]
     pub fn log_softmax(&self, over: impl Into<Over>) -> LazyBuffer {
         let (over, _) = over.into().into_axes();
-        self.of_floats("log_softmax", Location::caller(), |x| {
+        self.of_floats(By::new("log_softmax"), |x| {
             let from_max = x - x.max(over.clone()).detach();
             &from_max - from_max.exp().sum(over).log()
         })
@@ -192,75 +197,53 @@ impl LazyBuffer {
     #[track_caller]
     pub fn normalize(&self, over: impl Into<Over>, epsilon: f64) -> LazyBuffer {
         let (over, _) = over.into().into_axes();
-        self.of_floats("normalize", Location::caller(), |x| {
-            x.widened(|wide| {
-                let from_mean = wide - wide.mean(over.clone());
-                let variance = from_mean.square().mean(over);
-                from_mean / (variance + epsilon).sqrt()
-            })
+        self.wide(By::new("normalize"), |x| {
+            let from_mean = x - x.mean(over.clone());
+            let variance = from_mean.square().mean(over);
+            from_mean / (variance + epsilon).sqrt()
         })
     }
 
-    pub(crate) fn reduce(
-        &self,
-        name: &'static str,
-        op: ReduceOp,
-        over: Over,
-        at: At,
-    ) -> LazyBuffer {
+    pub(crate) fn reduce(&self, by: By, op: ReduceOp, over: Over) -> LazyBuffer {
         let (over, drops) = over.into_axes();
-        if drops {
-            let kept = self.reduce(name, op, over.clone(), at);
-            return kept.drop_axes(&over, at);
-        }
-        let reduced = self.reduce_node(name, op, over, at);
+        self.reduce_kept(by, op, &over).drop_axes(by, &over, drops)
+    }
+
+    /// Reduces axes, which keep length 1.
+    fn reduce_kept(&self, by: By, op: ReduceOp, over: &Over) -> LazyBuffer {
+        let reduced = self.reduce_node(by, op, over);
         let (Ok(node_ref), Some(graph)) = (reduced.node_ref(), self.graph()) else {
             return reduced;
         };
-        if *node_ref.shape() != self.shape() {
+        if node_ref.shape != self.shape() {
             return reduced;
         }
         // Only axes of length 1 are reduced: the result is the value itself, at index 0.
         match op {
             ReduceOp::ArgMax | ReduceOp::ArgMin => {
                 // Still depend on the value, so that stores that it needs happen whatever the lengths are.
-                let zeros = graph.zeros(DType::I64, node_ref.shape());
+                let zeros = graph.zeros(DType::I64, &node_ref.shape);
                 self.equals(self).select(&zeros, &zeros)
             }
-            _ => self.same_values(name, at),
+            _ => self.same_values(by),
         }
     }
 
-    fn reduce_node(&self, name: &'static str, op: ReduceOp, over: Over, at: At) -> LazyBuffer {
-        LazyBuffer::of(name, [self], at, |[node_ref]| {
-            let (shape, dtype) = (node_ref.shape(), node_ref.dtype().computed());
+    fn reduce_node(&self, by: By, op: ReduceOp, over: &Over) -> LazyBuffer {
+        LazyBuffer::of(by, [self], |[node_ref]| {
+            let (shape, dtype) = (&node_ref.shape, node_ref.dtype.computed());
             if !op.takes(dtype) {
-                return Err(why::dtype(node_ref.dtype()));
+                return Err(why::dtype(node_ref.dtype));
             }
-            let rank = shape.rank();
-            let named = match over {
-                Over::Axes(axes) => axes,
-                Over::All | Over::Dropped(_) => (0..rank as isize).collect(),
-            };
-            let mut reduced = vec![false; rank];
-            for axis in &named {
-                let index = axis_of(*axis, rank)?;
-                if reduced[index] {
-                    return Err(why::axes(&named, rank));
-                }
-                reduced[index] = true;
-            }
-            let length = |(axis, length): (usize, &Size)| {
-                if reduced[axis] {
-                    Size::ONE
-                } else {
-                    length.clone()
-                }
-            };
-            let lengths = Shape::new(shape.iter().enumerate().map(length));
+            let lengths = shape.iter().zip(over.reduced(shape.rank())?);
+            let lengths = lengths.map(|(length, is_reduced)| match is_reduced {
+                true => Size::ONE,
+                false => length.clone(),
+            });
+            let lengths = Shape::new(lengths);
             let out = match op.output(dtype) {
                 DType::I64 => DType::I64,
-                _ => node_ref.dtype(),
+                _ => node_ref.dtype,
             };
             Ok((Op::Reduce(op), out, lengths))
         })

@@ -67,6 +67,15 @@ impl Affine {
         Some(flat)
     }
 
+    /// Returns the place of an element from its index along each axis and the strides of these.
+    pub(crate) fn placed(map: &[Affine], strides: &[Size]) -> Option<Affine> {
+        let mut place = Affine::zero();
+        for (index, stride) in map.iter().zip(strides) {
+            place.add(index, stride)?;
+        }
+        Some(place)
+    }
+
     /// Returns the axis if the affine is that axis alone.
     fn as_axis(&self) -> Option<AxisId> {
         match &self.terms[..] {
@@ -172,6 +181,10 @@ impl Axes {
         let axis = self.add(length);
         self.inner.push(axis);
         axis
+    }
+
+    pub(crate) fn are_split(&self) -> bool {
+        self.splits > 0
     }
 
     /// Returns the affine with parts in the place of split axes.

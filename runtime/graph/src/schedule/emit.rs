@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use millstream_ir::nest::{BufferMode, Op as Ir, Store};
+use millstream_ir::nest::Store;
 use millstream_ir::{Nest, Program};
 use smallvec::smallvec;
 
 use crate::error::ScheduleError;
-use crate::lazy::callee::{Callee, Custom};
+use crate::lazy::callee::Custom;
 use crate::lazy::node::Op;
 use crate::schedule::expression;
 use crate::schedule::group::{Group, Sink};
@@ -20,7 +20,7 @@ use crate::size::Size;
 /// Returns the item of a group, or `None` if the group loads elements of the buffer that it stores to from other places
 /// than it stores them to: its value needs a buffer of its own.
 pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, ScheduleError> {
-    let made = match &walk.node(group.sink.node).op {
+    let made = match &walk.node(group.sink().node).op {
         Op::Custom(custom) => call(group, custom),
         _ if group.product.is_some() => lower_product(walk, group),
         _ => match lower_nest(walk, group) {
@@ -33,11 +33,11 @@ pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, Schedule
 }
 
 fn too_large(walk: &Walk, group: &Group) -> ScheduleError {
-    ScheduleError::TooLarge(walk.node(group.sink.node).shape.to_string())
+    ScheduleError::TooLarge(walk.node(group.sink().node).shape.to_string())
 }
 
 fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
-    let sink = walk.node(group.sink.node);
+    let sink = walk.node(group.sink().node);
     let kind = match sink.op {
         Op::Set(_) => ItemKind::Set,
         Op::Copy => ItemKind::Copy,
@@ -47,7 +47,7 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
     let axes = group.axes.all();
     let elements = Size::product(axes.iter().map(|axis| group.axes.length(*axis)))?;
     let work = nest.values.len() as i64;
-    let stores = group.sinks().zip(&nest.stores);
+    let stores = group.sinks.iter().zip(&nest.stores);
     let writes = stores.map(|(sink, store)| written(nest, sink, store));
     Some(Item {
         kind,
@@ -55,6 +55,7 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
         expression: expression::nest(nest, &lowered.words),
         writes: writes.collect(),
         bindings: lowered.buffers,
+        merged: None,
         words: lowered.words,
         reads: lowered.reads,
         work: Work::Program(Arc::new(Program::Nest(lowered.nest))),
@@ -68,7 +69,6 @@ fn written(nest: &Nest, sink: &Sink, store: &Store) -> Written {
         node: sink.node,
         binding: usize::from(stored),
         overwrites: !sink.partial && sink.scatter.is_none() && !loads(nest, stored),
-        in_place: in_place(nest, store),
     }
 }
 
@@ -76,32 +76,6 @@ fn written(nest: &Nest, sink: &Sink, store: &Store) -> Written {
 fn loads(nest: &Nest, buffer: u16) -> bool {
     let mut loaded = nest.values.iter().filter_map(|value| value.op.access());
     loaded.any(|access| nest.accesses[usize::from(access)].buffer == buffer)
-}
-
-/// Returns the bindings whose memory an output may take: those that are loaded only at the place where the output is
-/// stored.
-fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
-    if store.scatter.is_some() {
-        return Vec::new();
-    }
-    let stored = &nest.accesses[usize::from(store.access)];
-    let output = nest.buffers[usize::from(stored.buffer)];
-    // Equal accesses have the same words, so they have the same places.
-    let fits = |index: usize| {
-        let mut accesses = nest.accesses.iter();
-        let same = accesses.all(|access| {
-            usize::from(access.buffer) != index
-                || (access.strides == stored.strides && access.offset == stored.offset)
-        });
-        let is_read = nest.buffers[index].mode == BufferMode::Read;
-        same && is_read && nest.buffers[index].dtype == output.dtype
-    };
-    let mut values = nest.values.iter();
-    if values.any(|value| matches!(value.op, Ir::Gather { .. })) {
-        return Vec::new();
-    }
-    let all = 0..nest.buffers.len();
-    all.filter(|index| fits(*index)).collect()
 }
 
 fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
@@ -113,27 +87,27 @@ fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
         bindings[..bindings.len() - 1].to_vec()
     } else {
         let reads = bindings.clone();
-        bindings.push(group.sink.node);
+        bindings.push(group.sink().node);
         reads
     };
-    let kind = match (&custom.callee, custom.in_place) {
-        (Callee::Ssa(_), _) => ItemKind::Ssa,
-        (Callee::Kernel(_), true) => ItemKind::CustomInPlace,
-        (Callee::Kernel(_), false) => ItemKind::Custom,
+    let kind = match (&custom.program, custom.in_place) {
+        (Some(_), _) => ItemKind::Ssa,
+        (None, true) => ItemKind::CustomInPlace,
+        (None, false) => ItemKind::Custom,
     };
     Some(Item {
         kind,
-        expression: custom.callee.name().to_owned(),
+        expression: custom.kernel.name().to_string(),
         flops: Size::ZERO,
         writes: smallvec![Written {
-            node: group.sink.node,
+            node: group.sink().node,
             binding: bindings.len() - 1,
             overwrites: !custom.in_place,
-            in_place: Vec::new(),
         }],
         words: custom.scalars.clone(),
         reads,
         bindings,
+        merged: None,
         work: Work::Custom(custom.clone()),
     })
 }

@@ -46,8 +46,7 @@
 //!   nodes.
 //! * Members are listed users first, operands last.
 //!
-//! Time and memory are linear in the number of nodes: the uses of a node, or those of a group, are searched by the
-//! shorter list.
+//! Time and memory are linear in the number of nodes: an equal use is searched among those of the group, which are few.
 //!
 //! `tests/schedules.rs` states what is fused; `tests/graph` (`random`, `oracle`) and `tests/graph-fuzz` compare the
 //! values of fused expressions with their meaning.
@@ -110,9 +109,10 @@ impl<'a> Fuser<'a> {
         mut emit: impl FnMut(Group) -> Result<(), ScheduleError>,
     ) -> Result<(), ScheduleError> {
         for node in (0..self.walk.nodes.len() as Local).rev() {
-            self.visit(node)
-                .ok_or_else(|| ScheduleError::TooLarge(self.walk.node(node).shape.to_string()))?;
-            for group in self.complete.drain(..) {
+            let too_large = || ScheduleError::TooLarge(self.walk.node(node).shape.to_string());
+            self.visit(node).ok_or_else(too_large)?;
+            for mut group in self.complete.drain(..) {
+                group.resolve().ok_or_else(too_large)?;
                 emit(group)?;
             }
         }
@@ -212,10 +212,10 @@ impl<'a> Fuser<'a> {
             return false;
         };
         let group = &self.groups[usage.group];
-        let stored = self.walk.node(group.sink.node);
+        let stored = self.walk.node(group.sink().node);
         let fits = group.product.is_none()
             && !group.axes.has_inner()
-            && group.sink.scatter.is_none()
+            && group.sink().scatter.is_none()
             && !matches!(stored.op, Op::Set(_))
             && stored.dtype == node.dtype
             && Axes::of(&node.shape).1 == **map
@@ -273,16 +273,10 @@ impl<'a> Fuser<'a> {
             (AccessPattern::Whole(None), AccessPattern::Whole(None)) => true,
             _ => false,
         };
-        // Many groups may use a node, but a group uses few nodes: search the shorter list.
-        let known = if uses.len() <= found.uses.len() {
-            let mut of_group = uses.iter().filter(|usage| usage.group == group);
-            of_group.find(same)
-        } else {
-            let of_node = found.uses.iter().filter(|(needed, _)| *needed == local);
-            let mut of_node = of_node.filter_map(|(_, place)| uses.get(*place as usize));
-            of_node.find(same)
-        };
-        if let Some(known) = known {
+        // Many groups may use a node, but a group uses few nodes.
+        let of_node = found.uses.iter().filter(|(needed, _)| *needed == local);
+        let mut of_node = of_node.filter_map(|(_, place)| uses.get(*place as usize));
+        if let Some(known) = of_node.find(same) {
             return known.use_id;
         }
         found.uses.push((local, uses.len() as u32));

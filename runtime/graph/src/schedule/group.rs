@@ -48,6 +48,22 @@ pub(crate) enum AccessPattern {
     Updated,
 }
 
+impl AccessPattern {
+    /// Returns the pattern with other indices.
+    pub(crate) fn mapped(&self, of: &dyn Fn(&Affine) -> Option<Affine>) -> Option<Self> {
+        let all = |map: &Rc<Map>| map.iter().map(of).collect::<Option<Map>>().map(Rc::new);
+        Some(match self {
+            AccessPattern::At(map) => AccessPattern::At(all(map)?),
+            AccessPattern::Side(map) => AccessPattern::Side(all(map)?),
+            AccessPattern::Flat(flat) => AccessPattern::Flat(of(flat)?),
+            AccessPattern::Whole(Some(map)) => AccessPattern::Whole(Some(all(map)?)),
+            AccessPattern::Whole(None) | AccessPattern::Updated | AccessPattern::Stored => {
+                self.clone()
+            }
+        })
+    }
+}
+
 /// A node in a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -100,9 +116,9 @@ impl Sink {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) axes: Axes,
-    pub(crate) sink: Sink,
-    /// The sinks of groups that were merged into this one ([`multi_output`](super::multi_output)).
-    pub(crate) other_sinks: Vec<Sink>,
+    /// The store, and behind it those of groups that were merged into this one
+    /// ([`multi_output`](super::multi_output)).
+    pub(crate) sinks: SmallVec<[Sink; 1]>,
     /// The members: users come before their operands.
     pub(crate) members: Vec<Member>,
     /// The number of uses whose node is not visited yet. At 0 the group is complete.
@@ -121,8 +137,7 @@ impl Group {
     pub(crate) fn new(axes: Axes, sink: Sink) -> Self {
         Self {
             axes,
-            sink,
-            other_sinks: Vec::new(),
+            sinks: SmallVec::from_iter([sink]),
             members: Vec::new(),
             pending: 0,
             uses: Vec::new(),
@@ -133,9 +148,23 @@ impl Group {
         }
     }
 
-    /// Returns all stores.
-    pub(crate) fn sinks(&self) -> impl Iterator<Item = &Sink> {
-        [&self.sink].into_iter().chain(&self.other_sinks)
+    /// Returns the store that the group was opened for.
+    pub(crate) fn sink(&self) -> &Sink {
+        &self.sinks[0]
+    }
+
+    /// Replaces split axes by their parts in all members and sinks of a complete group. `None` if a size overflows.
+    pub(crate) fn resolve(&mut self) -> Option<()> {
+        let axes = &self.axes;
+        if axes.are_split() {
+            for member in &mut self.members {
+                member.pattern = member.pattern.mapped(&|index| axes.resolve(index))?;
+            }
+            for sink in &mut self.sinks {
+                sink.address = axes.resolve(&sink.address)?;
+            }
+        }
+        Some(())
     }
 
     /// Returns the member that loads or binds what a use reads through views.
@@ -153,7 +182,7 @@ impl Group {
     /// Returns `true` if the group may reduce, and split its axes: it is no product, and no scatter, whose inner axis runs
     /// in order.
     fn has_free_axes(&self) -> bool {
-        self.product.is_none() && self.sink.scatter.is_none()
+        self.product.is_none() && self.sink().scatter.is_none()
     }
 
     /// Returns `true` if the limits admit another value that needs `pointers` more buffers.
@@ -170,13 +199,10 @@ impl Group {
         pattern: &AccessPattern,
     ) -> Option<SmallVec<[AccessPattern; 3]>> {
         match pattern {
-            AccessPattern::At(map) if node.is_view() => {
-                let operand = self.through_view(node, shapes[0], map, true)?;
-                Some(SmallVec::from_iter([operand]))
-            }
-            AccessPattern::Side(map) if node.is_view() => {
-                let operand = match self.through_view(node, shapes[0], map, false)? {
-                    AccessPattern::At(map) => AccessPattern::Side(map),
+            AccessPattern::At(map) | AccessPattern::Side(map) if node.is_view() => {
+                let is_side = matches!(pattern, AccessPattern::Side(_));
+                let operand = match self.through_view(node, shapes[0], map, !is_side)? {
+                    AccessPattern::At(map) if is_side => AccessPattern::Side(map),
                     other => other,
                 };
                 Some(SmallVec::from_iter([operand]))

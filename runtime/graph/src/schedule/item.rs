@@ -67,6 +67,8 @@ pub struct Item {
     pub(crate) work: Work,
     /// The bindings, in order: nodes that name their buffers.
     pub(crate) bindings: Vec<Local>,
+    /// The binding that the program no longer has, because it writes this output over an input.
+    pub(crate) merged: Option<usize>,
     pub(crate) words: Vec<WordValue>,
     /// The nodes (versions of buffers) that the item reads.
     pub(crate) reads: Vec<Local>,
@@ -88,8 +90,6 @@ pub(crate) struct Written {
     /// Whether the item writes all that the buffer holds in a run and reads none of it, so that it needs no old
     /// content.
     pub(crate) overwrites: bool,
-    /// The bindings whose memory the buffer may take, if no later item reads them.
-    pub(crate) in_place: Vec<usize>,
 }
 
 impl Item {
@@ -105,6 +105,12 @@ impl Item {
                 *node = to;
             }
         }
+    }
+
+    /// Returns the bindings that the program has, with the index of each.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = (usize, Local)> + '_ {
+        let bindings = self.bindings.iter().copied().enumerate();
+        bindings.filter(|(binding, _)| self.merged != Some(*binding))
     }
 
     /// Returns all bindings, and all versions that the item makes.

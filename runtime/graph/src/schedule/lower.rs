@@ -93,23 +93,15 @@ impl<'a> NestBuilder<'a> {
     }
 
     /// Returns the access to this place of a node's buffer.
-    pub(crate) fn access(
-        &mut self,
-        node: Local,
-        place: &Affine,
-        mode: BufferMode,
-    ) -> Option<AccessId> {
+    pub(crate) fn access(&mut self, node: Local, place: &Affine, mode: BufferMode) -> AccessId {
         let buffer = self.buffer(node, mode);
-        let place = self.axes.resolve(place)?;
+        let place = place.clone();
         let walked = PlaceAccess { buffer, place };
         let found = self.places.iter().position(|known| *known == walked);
-        Some(match found {
-            Some(index) => index as AccessId,
-            None => {
-                self.places.push(walked);
-                (self.places.len() - 1) as AccessId
-            }
-        })
+        found.unwrap_or_else(|| {
+            self.places.push(walked);
+            self.places.len() - 1
+        }) as AccessId
     }
 
     /// Stores a value of the group.
@@ -121,7 +113,7 @@ impl<'a> NestBuilder<'a> {
         } else {
             BufferMode::Write
         };
-        let access = self.access(node.base().unwrap_or(sink.node), &sink.address, mode)?;
+        let access = self.access(node.base().unwrap_or(sink.node), &sink.address, mode);
         let scatter = match &sink.scatter {
             None => None,
             Some((index, stride, length, adds)) => {
@@ -168,7 +160,7 @@ impl<'a> NestBuilder<'a> {
     }
 
     /// Returns loops over these axes. Consecutive axes that every access walks with a common stride become one loop.
-    pub(crate) fn loops(&self, axes: &[AxisId], others: &[PlaceAccess]) -> Option<Vec<Loop>> {
+    pub(crate) fn loops(&self, axes: &[AxisId], others: &[&Affine]) -> Option<Vec<Loop>> {
         let mut loops: Vec<Loop> = Vec::with_capacity(axes.len());
         for axis in axes {
             let length = self.axes.length(*axis).clone();
@@ -178,9 +170,10 @@ impl<'a> NestBuilder<'a> {
                 && !self.indexed.contains(&slow)
             {
                 let mut together = true;
-                for walked in self.places.iter().chain(others) {
-                    let step = walked.place.factor(*axis).times(&length)?;
-                    together &= walked.place.factor(slow) == step;
+                let walked = self.places.iter().map(|walked| &walked.place);
+                for place in walked.chain(others.iter().copied()) {
+                    let step = place.factor(*axis).times(&length)?;
+                    together &= place.factor(slow) == step;
                 }
                 if together {
                     before.length = before.length.times(&length)?;
@@ -314,7 +307,7 @@ fn access_words(walked: &PlaceAccess, loops: &[&Loop], words: &mut Vec<WordValue
 pub(crate) fn lower_nest(walk: &Walk, group: &Group) -> Option<Option<Lowered>> {
     let mut builder = NestBuilder::new(walk, &group.axes);
     builder.members(&group.members)?;
-    for sink in group.sinks() {
+    for sink in &group.sinks {
         builder.store(sink)?;
     }
     if builder.reads_what_it_stores() {

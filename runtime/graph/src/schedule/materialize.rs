@@ -8,7 +8,6 @@ use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::fuse::Fuser;
 use crate::schedule::group::{AccessPattern, Group, Sink};
 use crate::schedule::walk::Local;
-use crate::shape::Shape;
 use crate::size::Size;
 
 impl Fuser<'_> {
@@ -49,7 +48,7 @@ impl Fuser<'_> {
                 let mut start = Size::ZERO;
                 for part in &node.operands {
                     let shape = &self.walk.node(*part).shape;
-                    let mut address = placed(shape, &strides)?;
+                    let mut address = Affine::placed(&Axes::of(shape).1, &strides)?;
                     address.constant = start.times(&strides[*axis])?;
                     start = start.plus(&shape[*axis])?;
                     self.store(local, address, *part, true);
@@ -64,7 +63,7 @@ impl Fuser<'_> {
                 let is_whole = *shape == node.shape
                     && layout.offset.is(0)
                     && Some(&layout.strides) == shape.dense_strides().as_ref();
-                let mut address = placed(shape, &layout.strides)?;
+                let mut address = Affine::placed(&Axes::of(shape).1, &layout.strides)?;
                 address.constant = layout.offset.clone();
                 self.store(local, address, values, !is_whole);
             }
@@ -89,7 +88,7 @@ impl Fuser<'_> {
         sink.partial = partial;
         let id = self.groups.insert(Group::new(axes, sink));
         let value = self.add_use(id, node, AccessPattern::At(Rc::new(map)));
-        self.groups[id].sink.value = value;
+        self.groups[id].sinks[0].value = value;
     }
 
     /// Opens a group that copies the base, and one that stores values at their indices, in order.
@@ -104,7 +103,7 @@ impl Fuser<'_> {
         let strides = node.shape.dense_strides()?;
         let mut others = strides.clone();
         others[axis] = Size::ZERO;
-        let address = placed(shape, &others)?;
+        let address = Affine::placed(&map, &others)?;
         if let [(along, _)] = map[axis].terms[..] {
             axes.make_inner(&[along]);
         }
@@ -114,20 +113,10 @@ impl Fuser<'_> {
         let map = Rc::new(map);
         let value = self.add_use(id, values, AccessPattern::At(map.clone()));
         let place = self.add_use(id, index, AccessPattern::At(map));
-        let sink = &mut self.groups[id].sink;
+        let sink = &mut self.groups[id].sinks[0];
         sink.value = value;
         let (stride, length) = (strides[axis].clone(), node.shape[axis].clone());
         sink.scatter = Some((place, stride, length, adds));
         Some(())
     }
-}
-
-/// Returns the place of the elements of a shape with these strides, in terms of the axes of the shape.
-fn placed(shape: &Shape, strides: &[Size]) -> Option<Affine> {
-    let (_, map) = Axes::of(shape);
-    let mut address = Affine::zero();
-    for (index, stride) in map.iter().zip(strides) {
-        address.add(index, stride)?;
-    }
-    Some(address)
 }

@@ -17,6 +17,8 @@
 //! | [`product`] | turns a group into a matrix product |
 //! | [`order`] | versions of buffers, and the order of items |
 //! | [`item`] | one step of a schedule |
+//! | [`memory`] | the buffers of the items |
+//! | [`slots`] | the launch words that each run computes |
 //! | [`display`] | schedules as text and as Graphviz graphs |
 //! | [`expression`] | programs as readable expressions |
 
@@ -30,9 +32,11 @@ pub(crate) mod group;
 pub(crate) mod item;
 pub(crate) mod lower;
 mod materialize;
+pub(crate) mod memory;
 mod multi_output;
 mod order;
 pub(crate) mod product;
+pub(crate) mod slots;
 pub(crate) mod split;
 mod two_stage;
 mod values;
@@ -41,19 +45,19 @@ pub(crate) mod walk;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use millstream_client::handle::Handle;
 use millstream_ir::DType;
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
-use crate::lazy::graph::NamedBuffers;
-use crate::lazy::node::Op;
+use crate::lazy::graph::Graph;
 use crate::lazy::scalar::Scalar;
 use crate::schedule::emit::lower;
 use crate::schedule::fuse::Fuser;
 use crate::schedule::group::Group;
 use crate::schedule::item::{Item, WordValue};
+use crate::schedule::memory::{External, Memory};
 use crate::schedule::order::Versions;
+use crate::schedule::slots::Slots;
 use crate::schedule::split::Parts;
 use crate::schedule::two_stage::rewrite_long_reductions;
 use crate::schedule::walk::{Local, Walk, WalkNode};
@@ -113,10 +117,12 @@ pub(crate) struct Steps {
     pub(crate) nodes: Vec<WalkNode>,
     /// The node of each root.
     pub(crate) roots: Vec<Local>,
-    /// The buffers of the graph among the nodes.
-    pub(crate) named: Arc<NamedBuffers>,
+    /// The graph of the nodes.
+    graph: Graph,
     /// For each node that stores into an existing buffer, the node that the buffer was allocated for: the first version.
     firsts: HashMap<Local, Local>,
+    pub(crate) memory: Memory,
+    pub(crate) slots: Slots,
 }
 
 impl Schedule {
@@ -157,15 +163,12 @@ impl Schedule {
 
     /// Returns the names of the inputs that a run binds. The name of a buffer of the graph is that of its slice.
     pub fn inputs(&self) -> impl Iterator<Item = String> {
-        self.input_nodes().map(|(_, name)| name)
+        self.shared.inputs().map(|(_, name)| name.to_string())
     }
 
     /// Returns `true` if the buffer is an input of this schedule. An input that no item uses is not one.
     pub fn takes(&self, input: &LazyBuffer) -> bool {
-        let (steps, used) = (&self.shared, self.shared.storages());
-        let mut buffers = used.iter().map(|node| steps.node(*node));
-        let number = input.id_in(&steps.named);
-        number.is_some_and(|id| buffers.any(|node| node.is_buffer() && node.id == id))
+        self.shared.input(input).is_some()
     }
 
     /// Returns the first input of this name.
@@ -173,68 +176,50 @@ impl Schedule {
     /// # Errors
     /// [`ScheduleError::UnknownArgument`].
     pub fn input(&self, name: &str) -> Result<InputInfo, ScheduleError> {
-        let found = self.input_nodes().find(|(_, known)| known == name);
-        let Some((node, name)) = found else {
+        let found = self.shared.inputs().find(|(_, known)| **known == *name);
+        let Some((External { node, .. }, _)) = found else {
             return Err(ScheduleError::unknown("input", name));
         };
         let readers = self.shared.items.iter().enumerate();
         let readers = readers.filter(|(_, item)| {
             let mut touched = item.touched();
-            touched.any(|touched| self.shared.storage(touched) == node)
+            touched.any(|touched| self.shared.storage(touched) == *node)
         });
-        let items = readers.map(|(index, _)| index).collect();
-        let seen = self.shared.node(node);
+        let seen = self.shared.node(*node);
         Ok(InputInfo {
-            name,
+            name: name.to_owned(),
             dtype: seen.dtype,
             shape: seen.shape.clone(),
-            items,
+            items: readers.map(|(index, _)| index).collect(),
         })
-    }
-
-    fn input_nodes(&self) -> impl Iterator<Item = (Local, String)> {
-        let used = self.shared.storages();
-        let nodes = self.shared.nodes.iter().enumerate();
-        let nodes = nodes.filter(move |(local, _)| used.contains(&(*local as Local)));
-        nodes.filter_map(|(local, node)| Some((local as Local, node.input_name()?.to_string())))
     }
 
     /// Returns the outputs, one for each root in order.
     pub fn outputs(&self) -> impl Iterator<Item = OutputInfo> {
-        let inputs: HashMap<Local, String> = self.input_nodes().collect();
-        self.shared.roots.iter().map(move |root| {
+        self.shared.roots.iter().map(|root| {
             let (seen, storage) = (self.shared.node(*root), self.shared.storage(*root));
+            let input = self.shared.node(storage).input_name();
             OutputInfo {
                 dtype: seen.dtype,
                 shape: seen.shape.clone(),
-                input: inputs.get(&storage).cloned(),
+                input: input.map(|name| name.to_string()),
             }
         })
     }
 
     /// Returns the scalars that a run can set.
     pub fn scalars(&self) -> Vec<Scalar> {
-        let words = self.shared.items.iter().flat_map(|item| &item.words);
-        let scalars = words.filter_map(|word| match word {
-            WordValue::Scalar(scalar) => Some(scalar),
+        let scalars = self.shared.slots.all.iter().filter_map(|word| match word {
+            WordValue::Scalar(scalar) => Some(scalar.clone()),
             _ => None,
         });
-        let mut known = HashSet::new();
-        let first = scalars.filter(|scalar| known.insert(scalar.key()));
-        first.cloned().collect()
+        scalars.collect()
     }
 
     /// Returns the lengths that each run must set.
     pub fn lengths(&self) -> Vec<Symbol> {
-        let words = self.shared.items.iter().flat_map(|item| &item.words);
-        let of_words = words.filter_map(|word| match word {
-            WordValue::Size(size) => Some(size),
-            _ => None,
-        });
-        let roots = self.shared.roots.iter().map(|root| self.shared.node(*root));
-        let of_roots = roots.flat_map(|root| root.shape.iter());
-        let symbols = of_words.chain(of_roots).flat_map(Size::symbols);
         let mut known = HashSet::new();
+        let symbols = self.shared.symbols();
         let first = symbols.filter(|symbol| known.insert(*symbol));
         first.cloned().collect()
     }
@@ -250,11 +235,21 @@ impl Steps {
         &self.nodes[local as usize]
     }
 
-    /// Returns the first versions of all buffers that an item uses or that are roots.
-    pub(crate) fn storages(&self) -> HashSet<Local> {
-        let touched = self.items.iter().flat_map(Item::touched);
-        let all = touched.chain(self.roots.iter().copied());
-        all.map(|node| self.storage(node)).collect()
+    /// Returns the inputs with their names.
+    fn inputs(&self) -> impl Iterator<Item = (&External, Arc<str>)> {
+        let externals = self.memory.externals.iter();
+        externals.filter_map(|external| Some((external, self.node(external.node).input_name()?)))
+    }
+
+    /// Returns the lengths that a run depends on, by a kernel or the shape of a root, each as often as it occurs.
+    pub(crate) fn symbols(&self) -> impl Iterator<Item = &Symbol> {
+        let of_slots = self.slots.all.iter().filter_map(|slot| match slot {
+            WordValue::Size(size) => Some(size),
+            _ => None,
+        });
+        let roots = self.roots.iter();
+        let of_roots = roots.flat_map(|root| self.node(*root).shape.iter());
+        of_slots.chain(of_roots).flat_map(Size::symbols)
     }
 
     /// Returns the node that a node's memory was allocated for: the first version.
@@ -276,14 +271,18 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<Steps, ScheduleError> {
     };
     let mut versions = Versions::new(&mut walk, items);
     versions.place_stores()?;
-    let (items, bases) = (versions.order()?, versions.bases);
-    Ok(Steps {
+    let (items, firsts) = (versions.order()?, versions.firsts);
+    let mut steps = Steps {
+        slots: Slots::new(&items),
         items,
         roots: walk.roots,
-        named: walk.named,
+        graph: walk.graph,
         nodes: walk.nodes,
-        firsts: first_versions(bases),
-    })
+        firsts,
+        memory: Memory::default(),
+    };
+    steps.memory = Memory::new(&mut steps)?;
+    Ok(steps)
 }
 
 /// Gives values that cannot be computed where they are stored buffers of their own.
@@ -302,7 +301,7 @@ fn fused(walk: &Walk) -> Result<(Vec<Item>, Vec<Local>), ScheduleError> {
     let mut made = |group: Group| {
         match lower(walk, &group)? {
             Some(item) => items.push(item),
-            None => conflicts.extend(walk.node(group.sink.node).operands.last()),
+            None => conflicts.extend(walk.node(group.sink().node).operands.last()),
         }
         Ok(())
     };
@@ -319,30 +318,9 @@ fn fused(walk: &Walk) -> Result<(Vec<Item>, Vec<Local>), ScheduleError> {
     Ok((items, conflicts))
 }
 
-/// Returns the first version of the buffer of each node that stores into an existing one.
-fn first_versions(bases: HashMap<Local, Local>) -> HashMap<Local, Local> {
-    // A version comes after its base, except for a copy, which is no version.
-    let mut bases: Vec<(Local, Local)> = bases.into_iter().collect();
-    bases.sort_unstable();
-    let mut firsts: HashMap<Local, Local> = HashMap::with_capacity(bases.len());
-    for (version, base) in bases {
-        let first = firsts.get(&base).copied().unwrap_or(base);
-        firsts.insert(version, first);
-    }
-    firsts
-}
-
-/// Returns the handles of the buffers of the graph.
-pub(crate) fn handles(nodes: &[WalkNode]) -> impl Iterator<Item = &Handle<u8>> {
-    nodes.iter().filter_map(|node| match &node.op {
-        Op::Buffer(handle) => Some(handle),
-        _ => None,
-    })
-}
-
 /// Checks that all buffers are of one device.
 fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
-    let mut handles = handles(&walk.nodes);
+    let mut handles = walk.nodes.iter().filter_map(WalkNode::handle);
     let Some(first) = handles.next() else {
         return Ok(());
     };
@@ -383,6 +361,6 @@ mod tests {
         assert_eq!(steps.firsts.len(), 1000);
         let mut firsts = steps.firsts.values();
         assert!(firsts.all(|first| steps.node(*first).is_buffer()));
-        assert_eq!(steps.storages().len(), 1);
+        assert_eq!(steps.memory.externals.len(), 1);
     }
 }

@@ -23,12 +23,11 @@
 //! one, or only what it stores.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use smallvec::{SmallVec, smallvec};
 
 use crate::lazy::node::Op;
-use crate::schedule::axes::{Affine, Axes, AxisId, Map};
+use crate::schedule::axes::{Affine, Axes, AxisId};
 use crate::schedule::group::{
     AccessPattern, FEW_ROWS, Group, LONG_ROW, MAX_POINTERS, MAX_VALUES, Member, Sink, UseId,
 };
@@ -41,9 +40,9 @@ const COMPARED_MAX: usize = 8;
 
 /// Returns `true` if a group may be merged: it stores all of a buffer that no other group stores to.
 pub(super) fn may_merge(walk: &Walk, group: &Group) -> bool {
-    let node = walk.node(group.sink.node);
+    let node = walk.node(group.sink().node);
     group.product.is_none()
-        && !group.sink.partial
+        && !group.sink().partial
         && !matches!(node.op, Op::Scatter { .. } | Op::Custom(_))
         && node.base().is_none()
 }
@@ -51,12 +50,12 @@ pub(super) fn may_merge(walk: &Walk, group: &Group) -> bool {
 /// Merges groups where the rules allow it. All of them satisfy [`may_merge`].
 pub(super) fn merge(mut groups: Vec<Group>) -> Vec<Group> {
     // Producers come before their readers.
-    groups.sort_unstable_by_key(|group| group.sink.node);
+    groups.sort_unstable_by_key(|group| group.sink().node);
     let mut all: Vec<MergedGroup> = Vec::with_capacity(groups.len());
     let mut makers: HashMap<Local, usize> = HashMap::new();
     let mut readers: HashMap<Vec<Local>, Vec<usize>> = HashMap::new();
     for group in groups {
-        let (node, reads) = (group.sink.node, reads(&group));
+        let (node, reads) = (group.sink().node, reads(&group));
         let alike = readers.get(&reads).map_or(&[][..], Vec::as_slice);
         let alike = alike.iter().rev().take(COMPARED_MAX);
         let made = reads.iter().filter_map(|read| makers.get(read));
@@ -72,12 +71,7 @@ pub(super) fn merge(mut groups: Vec<Group>) -> Vec<Group> {
             }
             None => {
                 readers.entry(reads.clone()).or_default().push(all.len());
-                let is_resolved = false;
-                all.push(MergedGroup {
-                    group,
-                    reads,
-                    is_resolved,
-                });
+                all.push(MergedGroup { group, reads });
                 all.len() - 1
             }
         };
@@ -100,31 +94,29 @@ struct MergedGroup {
     group: Group,
     /// The reads of the first group, which are the dependencies of all.
     reads: Vec<Local>,
-    /// Whether no member names a split axis.
-    is_resolved: bool,
 }
 
 impl MergedGroup {
     /// Returns the members and the sink of a group with these reads, in terms of the axes of this one. `None` if the
     /// two must not be merged.
-    fn renamed(&mut self, group: &Group, reads: &[Local]) -> Option<(Vec<Member>, Sink)> {
+    fn renamed(&self, group: &Group, reads: &[Local]) -> Option<(Vec<Member>, Sink)> {
         let mine = &self.group;
-        let sinks = mine.other_sinks.len() + 2;
+        let sinks = mine.sinks.len() + 1;
         let values = mine.members.len() + group.members.len();
         let fits = self.reads.len() + sinks <= MAX_POINTERS && values <= MAX_VALUES;
         let may_be = fits && same_lengths(&mine.axes, &group.axes);
         if !may_be || !self.has_same_dependencies(reads)? {
             return None;
         }
-        self.resolve()?;
-        let names = group.axes.all().into_iter().zip(self.group.axes.all());
-        let names = names.collect();
-        let mut members = members_over(group, &names)?;
-        let mut sink = group.sink.clone();
-        sink.address = renamed(&group.axes, &sink.address, &names)?;
+        let names = group.axes.all().into_iter().zip(mine.axes.all());
+        let names: HashMap<AxisId, AxisId> = names.collect();
+        let mut members = group.members.clone();
         for member in &mut members {
+            member.pattern = member.pattern.mapped(&|index| renamed(index, &names))?;
             self.forward_store(member)?;
         }
+        let mut sink = group.sink().clone();
+        sink.address = renamed(&sink.address, &names)?;
         let (mine, theirs) = (loads(&self.group.members), loads(&members));
         let is_part = |of: &[_], all: &[_]| of.iter().all(|it| all.contains(it));
         let is_joint = is_part(&theirs, &mine) || is_part(&mine, &theirs);
@@ -134,7 +126,7 @@ impl MergedGroup {
     /// Returns `true` if a group with these reads depends on the same buffers (rule 3). `None` if the number of rows
     /// overflows.
     fn has_same_dependencies(&self, reads: &[Local]) -> Option<bool> {
-        let is_stored = |node: &&Local| self.group.sinks().any(|sink| sink.node == **node);
+        let is_stored = |node: &&Local| self.group.sinks.iter().any(|sink| sink.node == **node);
         let (stored, other_sinks): (Vec<&Local>, Vec<&Local>) = reads.iter().partition(is_stored);
         if stored.is_empty() {
             return Some(!other_sinks.is_empty() && other_sinks.into_iter().eq(&self.reads));
@@ -146,24 +138,10 @@ impl MergedGroup {
         )
     }
 
-    /// Replaces split axes by their parts, in all members and sinks.
-    fn resolve(&mut self) -> Option<()> {
-        if !self.is_resolved {
-            let own = self.group.axes.all().into_iter().map(|axis| (axis, axis));
-            self.group.members = members_over(&self.group, &own.collect())?;
-            let sinks = [&mut self.group.sink].into_iter();
-            for sink in sinks.chain(&mut self.group.other_sinks) {
-                sink.address = self.group.axes.resolve(&sink.address)?;
-            }
-            self.is_resolved = true;
-        }
-        Some(())
-    }
-
     /// Replaces a load of a buffer that this group stores at the same index by the stored value. `None` if the index
     /// differs.
     fn forward_store(&self, member: &mut Member) -> Option<()> {
-        let mut sinks = self.group.sinks();
+        let mut sinks = self.group.sinks.iter();
         let Some(sink) = sinks.find(|sink| sink.node == member.node) else {
             return Some(());
         };
@@ -203,7 +181,7 @@ impl MergedGroup {
         more.append(&mut self.group.members);
         self.group.members = more;
         sink.value = same.get(&sink.value).copied().unwrap_or(sink.value);
-        self.group.other_sinks.push(sink);
+        self.group.sinks.push(sink);
     }
 }
 
@@ -225,40 +203,15 @@ fn has_few_long_rows(axes: &Axes) -> Option<bool> {
 }
 
 /// Renames the axes of an affine.
-fn renamed(axes: &Axes, affine: &Affine, names: &HashMap<AxisId, AxisId>) -> Option<Affine> {
-    let resolved = axes.resolve(affine)?;
+fn renamed(affine: &Affine, names: &HashMap<AxisId, AxisId>) -> Option<Affine> {
     let mut renamed = Affine {
-        constant: resolved.constant,
+        constant: affine.constant.clone(),
         ..Affine::zero()
     };
-    for (axis, factor) in &resolved.terms {
+    for (axis, factor) in &affine.terms {
         renamed.add(&Affine::axis(*names.get(axis)?), factor)?;
     }
     Some(renamed)
-}
-
-/// Returns the members of a group with its axes renamed.
-fn members_over(group: &Group, names: &HashMap<AxisId, AxisId>) -> Option<Vec<Member>> {
-    let named = |map: &Rc<Map>| -> Option<Rc<Map>> {
-        let map = map.iter().map(|index| renamed(&group.axes, index, names));
-        map.collect::<Option<Map>>().map(Rc::new)
-    };
-    let member = |member: &Member| {
-        let pattern = match &member.pattern {
-            AccessPattern::At(map) => AccessPattern::At(named(map)?),
-            AccessPattern::Side(map) => AccessPattern::Side(named(map)?),
-            AccessPattern::Flat(flat) => AccessPattern::Flat(renamed(&group.axes, flat, names)?),
-            AccessPattern::Whole(Some(map)) => AccessPattern::Whole(Some(named(map)?)),
-            pattern @ (AccessPattern::Whole(None)
-            | AccessPattern::Updated
-            | AccessPattern::Stored) => pattern.clone(),
-        };
-        Some(Member {
-            pattern,
-            ..member.clone()
-        })
-    };
-    group.members.iter().map(member).collect()
 }
 
 /// Returns everything that members load, each with its place.

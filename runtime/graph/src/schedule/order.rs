@@ -13,10 +13,10 @@
 //! # Protocol
 //! 1. [`Versions::place_stores`] takes the stores in the order in which the user wrote them. The first store into a buffer
 //!    is in place, and every further one stores into a copy. A root that is the old version of a store becomes a copy.
-//! 2. [`Versions::order`] takes the items topologically by the three dependencies. Of the items that are ready, the one
-//!    whose node comes first in the walk is taken, so the order is deterministic.
-//! 3. If no item is ready, each of those left waits for another one. Following these leads to a cycle, and in it to a
-//!    store that waits for readers alone. Its buffer is copied, the readers that are left read the copy, and the store is
+//! 2. [`Versions::order`] takes the items in the order of their nodes in the walk, each behind those that it waits for:
+//!    first the ones that it needs, then the readers. So the order is deterministic.
+//! 3. If an item waits for one that is on the way to it, the way ends in a cycle, and the last item on it that waits for
+//!    a reader is a store on the cycle. Its buffer is copied, the readers that are left read the copy, and the store is
 //!    ready.
 //!
 //! # Example
@@ -35,15 +35,14 @@
 //! # Invariants
 //! * At most one store is in place for each buffer.
 //! * A store that the third step chooses waits for readers alone, so the items that made the old version have run, and
-//!   the copy may be made at once.
-//! * Each dependency is visited a bounded number of times. Only the way to a cycle can be walked once for each of several
-//!   stores, if these wait for readers at the end of one long chain.
+//!   the copy may be made at once. There is one, since the dependencies without readers have no cycle.
+//! * Each dependency is visited a bounded number of times. Only the way from a store to the end of a cycle can be walked
+//!   once for each of several stores, if these wait for readers at the end of one long chain.
 //!
 //! `tests/graph` (`storing`, `hard_cases`, `random`) and `tests/graph-fuzz` compare schedules with stores and readers
 //! in any order with their meaning.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use smallvec::{SmallVec, smallvec};
 
@@ -62,7 +61,9 @@ pub(super) struct Versions<'a> {
     walk: &'a mut Walk,
     items: Vec<Item>,
     /// For each node that stores into an existing buffer, the node whose buffer that is.
-    pub(super) bases: HashMap<Local, Local>,
+    bases: HashMap<Local, Local>,
+    /// For each of them, the node that the buffer was allocated for: the first version.
+    pub(super) firsts: HashMap<Local, Local>,
     /// The copies of nodes whose buffers are stored into in place.
     old: HashMap<Local, Local>,
 }
@@ -73,6 +74,7 @@ impl<'a> Versions<'a> {
             walk,
             items,
             bases: HashMap::new(),
+            firsts: HashMap::new(),
             old: HashMap::new(),
         }
     }
@@ -102,6 +104,9 @@ impl<'a> Versions<'a> {
                 _ => target,
             };
             self.bases.insert(version, target);
+            // The base was written before.
+            let first = self.firsts.get(&target).copied().unwrap_or(target);
+            self.firsts.insert(version, first);
             let item = &mut self.items[index];
             item.redirect(base, source);
             for written in &item.writes {
@@ -152,31 +157,64 @@ impl<'a> Versions<'a> {
     /// [`CYCLE`] if there is a cycle without a reader of an old version, which the true dependencies exclude.
     pub(super) fn order(&mut self) -> Result<Vec<Item>, ScheduleError> {
         let mut waits = Waits::of(self);
-        // Of the items that are ready, the one whose node comes first.
-        let key = |items: &[Item], index: usize| Reverse((items[index].written().min(), index));
-        let ready = (0..self.items.len()).filter(|index| waits.missing[*index] == 0);
-        let mut ready: BinaryHeap<_> = ready.map(|index| key(&self.items, index)).collect();
+        let mut starts: Vec<usize> = (0..self.items.len()).collect();
+        starts.sort_by_key(|index| self.items[*index].written().min());
         let mut order = Vec::with_capacity(self.items.len());
-        while order.len() < self.items.len() {
-            let Some(Reverse((_, index))) = ready.pop() else {
-                let (store, readers) = waits.store_on_a_cycle()?;
-                let base = self.base(store).ok_or(CYCLE)?;
-                let first = self.items.len();
-                let copy = self.old(base)?;
-                order.extend(first..self.items.len());
-                for reader in readers {
-                    self.items[reader].redirect(base, copy);
+        // Items that wait, each for the next one.
+        let mut path: Vec<usize> = Vec::new();
+        for start in starts {
+            path.extend((waits.states[start] == State::Waiting).then_some(start));
+            while let Some(item) = path.last().copied() {
+                waits.states[item] = State::OnPath;
+                match waits.blocker(item) {
+                    Some(next) if waits.states[next] == State::Waiting => path.push(next),
+                    Some(_) => {
+                        let (base, readers) = self.store_on_a_cycle(&mut waits, &mut path)?;
+                        let first = self.items.len();
+                        let copy = self.old(base)?;
+                        order.extend(first..self.items.len());
+                        for reader in readers {
+                            let item = &mut self.items[reader];
+                            if item.writes[0].node == copy {
+                                // The copy of a root is an item already.
+                                waits.states[reader] = State::Done;
+                                order.push(reader);
+                            } else {
+                                item.redirect(base, copy);
+                            }
+                        }
+                    }
+                    None => {
+                        waits.states[item] = State::Done;
+                        order.push(item);
+                        path.pop();
+                    }
                 }
-                ready.push(key(&self.items, store));
-                continue;
-            };
-            order.push(index);
-            let next = waits.finish(index);
-            ready.extend(next.into_iter().map(|index| key(&self.items, index)));
+            }
         }
         let mut items: Vec<Option<Item>> = self.items.drain(..).map(Some).collect();
         let ordered = order.into_iter().filter_map(|index| items[index].take());
         Ok(ordered.collect())
+    }
+
+    /// Shortens a path that ends in a cycle to the last store on it that waits for a reader, and lets the store wait no
+    /// more. Returns the node whose buffer it stores into, and the readers that are left.
+    fn store_on_a_cycle(
+        &self,
+        waits: &mut Waits,
+        path: &mut Vec<usize>,
+    ) -> Result<(Local, Vec<usize>), ScheduleError> {
+        while let Some(item) = path.last().copied() {
+            // Without anything to make what it needs, it waits for a reader.
+            if waits.makers[item].is_empty() {
+                let mut readers = std::mem::take(&mut waits.readers[item]);
+                readers.retain(|reader| waits.states[*reader] != State::Done);
+                return Ok((self.base(item).ok_or(CYCLE)?, readers));
+            }
+            waits.states[item] = State::Waiting;
+            path.pop();
+        }
+        Err(CYCLE)
     }
 }
 
@@ -184,7 +222,7 @@ impl<'a> Versions<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
-    /// Waits, and is on the way to a cycle.
+    /// Waits, and is on the way to an item that waits for nothing.
     OnPath,
     Done,
 }
@@ -192,19 +230,11 @@ enum State {
 /// The items that each item waits for.
 struct Waits {
     states: Vec<State>,
-    /// The number of items that each waits for.
-    missing: Vec<usize>,
     /// For each item, those that it waits for by a true or output dependency. Those that are done are removed when they
     /// are met.
     makers: Vec<Vec<usize>>,
     /// For each store, the readers that it waits for.
     readers: Vec<Vec<usize>>,
-    /// For each item, the items that wait for it.
-    waiting: Vec<Vec<usize>>,
-    /// Items that wait, each for the next one, and whether for a reader.
-    path: Vec<(usize, bool)>,
-    /// All items before this one are done.
-    first_waiting: usize,
 }
 
 impl Waits {
@@ -218,103 +248,41 @@ impl Waits {
             let reads = item.reads.iter();
             reads.for_each(|node| readers.entry(*node).or_default().push(index));
         }
-        let none = || vec![Vec::new(); items.len()];
+        let others = |index: usize, all: &HashMap<Local, Vec<usize>>, node: &Local| {
+            let all = all.get(node).into_iter().flatten().copied();
+            let others = all.filter(|other| *other != index);
+            // The first comes last, where the search begins.
+            others.rev().collect::<Vec<usize>>()
+        };
         let mut waits = Self {
             states: vec![State::Waiting; items.len()],
-            missing: vec![0; items.len()],
-            makers: none(),
-            readers: none(),
-            waiting: none(),
-            path: Vec::new(),
-            first_waiting: 0,
+            makers: Vec::with_capacity(items.len()),
+            readers: Vec::with_capacity(items.len()),
         };
         for (index, item) in items.iter().enumerate() {
             let base = versions.base(index);
-            let others = |all: &HashMap<Local, Vec<usize>>, node| -> Vec<usize> {
-                let all = all.get(node).into_iter().flatten().copied();
-                all.filter(|other| *other != index).collect()
-            };
             let needed = item.reads.iter().chain(&base);
-            waits.makers[index] = needed.flat_map(|node| others(&makers, node)).collect();
-            waits.readers[index] = base
-                .iter()
-                .flat_map(|node| others(&readers, node))
-                .collect();
-            for other in waits.makers[index].iter().chain(&waits.readers[index]) {
-                #[cfg(test)]
-                crate::steps::count();
-                waits.missing[index] += 1;
-                waits.waiting[*other].push(index);
-            }
+            let needed = needed.flat_map(|node| others(index, &makers, node));
+            waits.makers.push(needed.collect());
+            let read = base.iter().flat_map(|node| others(index, &readers, node));
+            waits.readers.push(read.collect());
         }
         waits
     }
 
-    /// Records that an item is done. Returns the items that waited for it alone.
-    fn finish(&mut self, item: usize) -> Vec<usize> {
-        self.states[item] = State::Done;
-        let mut waiting = std::mem::take(&mut self.waiting[item]);
-        waiting.retain(|next| {
-            // A store whose readers read a copy waits no more.
-            let waits = self.missing[*next] > 0;
-            self.missing[*next] -= usize::from(waits);
-            waits && self.missing[*next] == 0
-        });
-        waiting
-    }
-
-    /// Returns an item that another one waits for, and whether that is a reader.
-    fn blocker(&mut self, item: usize) -> Option<(usize, bool)> {
-        let lists = [
-            (&mut self.makers[item], false),
-            (&mut self.readers[item], true),
-        ];
-        for (list, is_reader) in lists {
-            while let Some(other) = list.pop() {
+    /// Returns an item that another one waits for: a reader if it waits for nothing else.
+    fn blocker(&mut self, item: usize) -> Option<usize> {
+        for list in [&mut self.makers[item], &mut self.readers[item]] {
+            while let Some(other) = list.last().copied() {
                 #[cfg(test)]
                 crate::steps::count();
                 if self.states[other] != State::Done {
-                    list.push(other);
-                    return Some((other, is_reader));
+                    return Some(other);
                 }
+                list.pop();
             }
         }
         None
-    }
-
-    /// Returns a store on a cycle of waiting items that waits for readers alone, and these readers. It no longer waits
-    /// for them. All items wait for others.
-    fn store_on_a_cycle(&mut self) -> Result<(usize, Vec<usize>), ScheduleError> {
-        // Items that are done are at the end of the path, since each waited for the next.
-        while let Some((item, _)) = self.path.last()
-            && self.states[*item] == State::Done
-        {
-            self.path.pop();
-        }
-        while self.states.get(self.first_waiting) == Some(&State::Done) {
-            self.first_waiting += 1;
-        }
-        let mut next = self.path.pop().map_or(self.first_waiting, |(item, _)| item);
-        loop {
-            let (blocker, is_reader) = self.blocker(next).ok_or(CYCLE)?;
-            self.path.push((next, is_reader));
-            self.states[next] = State::OnPath;
-            if self.states[blocker] == State::OnPath {
-                break;
-            }
-            next = blocker;
-        }
-        // The last one that waits for a reader is on the cycle: without an anti-dependency there is none.
-        while let Some((item, waits_for_reader)) = self.path.pop() {
-            self.states[item] = State::Waiting;
-            if waits_for_reader {
-                self.missing[item] = 0;
-                let mut readers = std::mem::take(&mut self.readers[item]);
-                readers.retain(|reader| self.states[*reader] != State::Done);
-                return Ok((item, readers));
-            }
-        }
-        Err(CYCLE)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::expression;
 use crate::schedule::group::{AccessPattern, Group, Member};
 use crate::schedule::item::{Item, ItemKind, WordValue, Work, Written};
-use crate::schedule::lower::{Loop, NestBuilder, PlaceAccess};
+use crate::schedule::lower::{Loop, NestBuilder};
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
@@ -25,7 +25,7 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
             node,
             pattern: AccessPattern::Flat(flat),
             ..
-        } => Some((*node, group.axes.resolve(flat)?)),
+        } => Some((*node, flat)),
         _ => None,
     };
     let ((left_node, left), (right_node, right)) = (side(0)?, side(1)?);
@@ -42,23 +42,18 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
     };
     let n = whole(rank - 1);
     let mut builder = NestBuilder::new(walk, &group.axes);
-    let out = group.axes.resolve(&group.sink.address)?;
-    let result = builder.access(group.sink.node, &out, BufferMode::Update)?;
+    let out = &group.sink().address;
+    let result = builder.access(group.sink().node, out, BufferMode::Update);
     debug_assert_eq!(result, 0, "the product is the first access of its epilogue");
     let has_epilogue = group.members.iter().any(|member| member.node == product);
     if has_epilogue {
         epilogue(&mut builder, group, product)?;
     }
-    let walked = |place: &Affine| PlaceAccess {
-        buffer: u16::MAX,
-        place: place.clone(),
-    };
-    let sides = [walked(&left), walked(&right)];
     // The loops over the rows of the result: batch axes and m. Loops with a common stride in every access are joined.
     let mut rows: Vec<Loop> = (0..rank - 1).map(whole).collect();
     rows.retain(|row| row.axis.is_some());
     let axes: Vec<_> = rows.iter().filter_map(|row| row.axis).collect();
-    let mut rows = builder.loops(&axes, &sides)?;
+    let mut rows = builder.loops(&axes, &[left, right])?;
     let m_axis = map[rank - 2].terms.first().map(|(axis, _)| *axis);
     // The last loop is m if it includes m, or if the right side does not depend on it.
     let last = rows.last().and_then(|row| row.axis);
@@ -81,13 +76,13 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
     let of_left = batches.iter().chain(m).chain([&k]);
     let of_right = batches.iter().chain([&k, &n]);
     let of_out = batches.iter().chain(m).chain([&n]);
-    words.extend(of_left.map(|it| factor(&left, it)));
-    words.extend(of_right.map(|it| factor(&right, it)));
-    words.extend(of_out.map(|it| factor(&out, it)));
-    words.extend([&left, &right, &out].map(|place| place.constant.clone()));
+    words.extend(of_left.map(|it| factor(left, it)));
+    words.extend(of_right.map(|it| factor(right, it)));
+    words.extend(of_out.map(|it| factor(out, it)));
+    words.extend([left, right, out].map(|place| place.constant.clone()));
     let flops = Size::product(rows.iter().chain([&n, &k]).map(|it| &it.length))?;
     let mut words: Vec<WordValue> = words.into_iter().map(WordValue::Size).collect();
-    let mut bindings = vec![left_node, right_node, group.sink.node];
+    let mut bindings = vec![left_node, right_node, group.sink().node];
     let mut reads = vec![left_node, right_node];
     let mut epilogue = None;
     if has_epilogue {
@@ -96,7 +91,7 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
         words.append(&mut lowered.words);
         bindings.extend_from_slice(&lowered.buffers[1..]);
         reads.append(&mut lowered.reads);
-        reads.retain(|read| *read != group.sink.node);
+        reads.retain(|read| *read != group.sink().node);
         epilogue = Some(lowered.nest);
     }
     reads.sort_unstable();
@@ -105,7 +100,7 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
     let matmul = Matmul {
         dtype,
         batch,
-        partial: group.sink.stores_in_part(walk),
+        partial: group.sink().stores_in_part(walk),
         epilogue,
     };
     Some(Item {
@@ -113,12 +108,12 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
         expression: expression::product(&matmul, &words),
         flops: flops.times(&Size::fixed(2))?,
         writes: smallvec![Written {
-            node: group.sink.node,
+            node: group.sink().node,
             binding: 2,
-            overwrites: !group.sink.partial,
-            in_place: Vec::new(),
+            overwrites: !group.sink().partial,
         }],
         bindings,
+        merged: None,
         words,
         reads,
         work: Work::Program(Arc::new(Program::Matmul(matmul))),
@@ -129,11 +124,10 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
 fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Option<()> {
     let mut members = group.members.iter();
     let member = members.find(|member| member.node == product)?;
-    let place = group.axes.resolve(&group.sink.address)?;
-    let value = builder.loaded(group.sink.node, &place)?;
+    let value = builder.loaded(group.sink().node, &group.sink().address);
     builder.value_of.insert(member.use_id, value);
     // Sides are values only if the stored value uses them too.
-    let mut wanted = HashSet::from([group.sink.value]);
+    let mut wanted = HashSet::from([group.sink().value]);
     let mut values = Vec::new();
     for member in &group.members {
         if member.node != product && wanted.contains(&member.use_id) {
@@ -142,5 +136,5 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
         }
     }
     builder.members(&values)?;
-    builder.store(&group.sink)
+    builder.store(group.sink())
 }

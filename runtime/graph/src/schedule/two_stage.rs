@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, scalar};
 use smallvec::{SmallVec, smallvec};
 
-use crate::lazy::node::{NodeId, Op};
+use crate::lazy::node::Op;
 use crate::schedule::axes::runs;
 use crate::schedule::split::{Parts, Share, Windows};
 use crate::schedule::walk::{Local, Walk, WalkNode};
@@ -46,12 +46,8 @@ pub(crate) fn rewrite_long_reductions(mut walk: Walk, parts: &Parts) -> Walk {
         let place = |operand: &Local| places[*operand as usize];
         node.operands = node.operands.iter().map(place).collect();
         if let Some(plan) = plans.get(&(local as Local)) {
-            let (id, source) = (node.id, place(&plan.source));
-            let mut stages = Stages {
-                walk: &mut walk,
-                id,
-            };
-            stages.rewrite(&mut node, plan, source);
+            let source = place(&plan.source);
+            Stages(&mut walk).rewrite(&mut node, plan, source);
         }
         places.push(walk.add(node));
     }
@@ -153,27 +149,22 @@ fn through(to: &Shape, from: &Shape, onto: &[Option<usize>]) -> Option<Vec<Optio
 }
 
 /// Adds the nodes of one reduction.
-struct Stages<'a> {
-    walk: &'a mut Walk,
-    /// The id of the node that they are made for.
-    id: NodeId,
-}
+struct Stages<'a>(&'a mut Walk);
 
 impl Stages<'_> {
     fn add(&mut self, op: Op, operands: &[Local], shape: &Shape, dtype: DType) -> Local {
-        self.walk.add(WalkNode {
+        self.0.add(WalkNode {
             op,
             operands: SmallVec::from_slice(operands),
             shape: shape.clone(),
             dtype,
-            id: self.id,
             written: 0,
         })
     }
 
     /// Adds a node with the shape and, unless it is a comparison, the type of its last operand.
     fn like<const N: usize>(&mut self, op: Op, operands: [Local; N]) -> Local {
-        let last = self.walk.node(operands[N - 1]);
+        let last = self.0.node(operands[N - 1]);
         let (shape, dtype) = (last.shape.clone(), last.dtype);
         let dtype = match op {
             Op::Compare(_) => DType::Bool,
@@ -184,7 +175,7 @@ impl Stages<'_> {
 
     /// Adds a view of another shape.
     fn view(&mut self, op: Op, of: Local, shape: &Shape) -> Local {
-        let dtype = self.walk.node(of).dtype;
+        let dtype = self.0.node(of).dtype;
         self.add(op, &[of], shape, dtype)
     }
 
@@ -199,7 +190,7 @@ impl Stages<'_> {
     /// Turns a reduction into the second stage of itself.
     fn rewrite(&mut self, node: &mut WalkNode, plan: &Plan, source: Local) {
         let Op::Reduce(op) = node.op else { return };
-        let seen = self.walk.node(source);
+        let seen = self.0.node(source);
         let (dtype, whole) = (seen.dtype.computed(), seen.shape.clone());
         let of_parts = match plan.cut() {
             None => source,
@@ -243,7 +234,7 @@ impl Stages<'_> {
             };
             values = self.add(Op::Binary(both), &[values, rest], &partial, dtype);
             // Keep the addition in the first stage, which computes the operands.
-            self.walk.apart.insert(values);
+            self.0.apart.insert(values);
         }
         let values = self.view(Op::Reshape, values, &second);
         if best == op {
@@ -270,7 +261,7 @@ impl Stages<'_> {
 
     /// Adds the parts of an axis. Parts of sums and products contain each element once.
     fn windows(&mut self, source: Local, axis: usize, windows: Windows, op: ReduceOp) -> Local {
-        let mut shape = self.walk.node(source).shape.to_vec();
+        let mut shape = self.0.node(source).shape.to_vec();
         shape[axis] = Size::fixed(windows.parts);
         shape.insert(axis + 1, Size::fixed(windows.length));
         let shape = Shape::new(shape);
@@ -304,7 +295,7 @@ impl Stages<'_> {
             step,
             length,
         } = windows;
-        let mut shape = self.walk.node(source).shape.to_vec();
+        let mut shape = self.0.node(source).shape.to_vec();
         shape[axis] = Size::fixed(parts);
         // As many of the last elements of the axis as there are parts; those that belong to a part already are masked.
         let start = Size::fixed((parts - 1) * step + length - parts);
@@ -318,7 +309,7 @@ impl Stages<'_> {
 
     /// Adds values of which those that are not kept are the neutral element of a sum or product.
     fn masked(&mut self, is_kept: Local, values: Local, op: ReduceOp) -> Local {
-        let node = self.walk.node(values);
+        let node = self.0.node(values);
         let (shape, dtype) = (node.shape.clone(), node.dtype);
         let neutral = self.add(Op::Const(scalar::neutral(op, dtype)), &[], &shape, dtype);
         self.like(Op::Select, [is_kept, values, neutral])

@@ -41,7 +41,7 @@ impl NestBuilder<'_> {
                     // Only bound: the user of the member accesses it.
                     continue;
                 };
-                self.loaded(member.node, place)?
+                self.loaded(member.node, place)
             };
             self.value_of.insert(member.use_id, value);
         }
@@ -49,19 +49,20 @@ impl NestBuilder<'_> {
     }
 
     /// Loads an element of a node, in the type of computation.
-    pub(crate) fn loaded(&mut self, node: Local, place: &Affine) -> Option<ValueId> {
-        let access = self.access(node, place, BufferMode::Read)?;
+    pub(crate) fn loaded(&mut self, node: Local, place: &Affine) -> ValueId {
+        let access = self.access(node, place, BufferMode::Read);
         self.reads.push(node);
         let dtype = self.walk.node(node).dtype;
         let value = self.value(dtype, Ir::Load(access));
-        Some(self.widened(dtype, value))
+        self.converted(value, dtype.computed())
     }
 
-    fn widened(&mut self, dtype: DType, value: ValueId) -> ValueId {
-        if dtype.computed() == dtype {
-            return value;
+    /// Casts a value unless it has the type.
+    fn converted(&mut self, value: ValueId, to: DType) -> ValueId {
+        match self.values[usize::from(value)].dtype == to {
+            true => value,
+            false => self.value(to, Ir::Cast(value)),
         }
-        self.value(dtype.computed(), Ir::Cast(value))
     }
 
     /// Computes the value of a member that is not loaded.
@@ -85,7 +86,7 @@ impl NestBuilder<'_> {
             (Op::Scalar(scalar), _) => {
                 let word = self.word(WordValue::Scalar(scalar.clone()));
                 let value = self.value(node.dtype, Ir::Word(word));
-                return Some(self.widened(node.dtype, value));
+                return Some(self.converted(value, dtype));
             }
             (Op::Index(axis), _) => return self.integer(&map[*axis]),
             (Op::Length(length), _) => return Some(self.number(length.clone())),
@@ -112,21 +113,9 @@ impl NestBuilder<'_> {
 
     /// Casts a value. A cast to a half rounds, and then widens again for computation.
     fn cast(&mut self, value: ValueId, to: DType) -> ValueId {
-        let from = self.values[usize::from(value)].dtype;
-        if to.computed() == to {
-            return if from == to {
-                value
-            } else {
-                self.value(to, Ir::Cast(value))
-            };
-        }
-        let wide = if from == to.computed() {
-            value
-        } else {
-            self.value(to.computed(), Ir::Cast(value))
-        };
-        let half = self.value(to, Ir::Cast(wide));
-        self.value(to.computed(), Ir::Cast(half))
+        let wide = self.converted(value, to.computed());
+        let rounded = self.converted(wide, to);
+        self.converted(rounded, to.computed())
     }
 
     fn gather(
@@ -138,16 +127,12 @@ impl NestBuilder<'_> {
     ) -> Option<ValueId> {
         let base = node.operands[0];
         let shape = &self.walk.node(base).shape;
-        let strides = shape.dense_strides()?;
-        let mut place = Affine::zero();
-        for (other, (index, stride)) in map.iter().zip(&strides).enumerate() {
-            if other != axis {
-                place.add(index, stride)?;
-            }
-        }
-        let access = self.access(base, &place, BufferMode::Read)?;
+        let mut strides = shape.dense_strides()?;
+        let stride = std::mem::take(&mut strides[axis]);
+        let place = Affine::placed(map, &strides)?;
+        let access = self.access(base, &place, BufferMode::Read);
         self.reads.push(base);
-        let stride = self.stride(&strides[axis]);
+        let stride = self.stride(&stride);
         let len = self.word(WordValue::Size(shape[axis].clone()));
         let gather = Ir::Gather {
             access,
@@ -157,14 +142,13 @@ impl NestBuilder<'_> {
         };
         let dtype = self.walk.node(base).dtype;
         let value = self.value(dtype, gather);
-        Some(self.widened(dtype, value))
+        Some(self.converted(value, dtype.computed()))
     }
 
     /// Computes an affine of the axes.
     fn integer(&mut self, affine: &Affine) -> Option<ValueId> {
-        let affine = self.axes.resolve(affine)?;
         let order = self.axes.all();
-        let mut sum = None;
+        let mut parts = Vec::with_capacity(affine.terms.len() + 1);
         for (axis, factor) in &affine.terms {
             let place = order.iter().position(|known| known == axis)?;
             if !self.indexed.contains(axis) {
@@ -172,26 +156,20 @@ impl NestBuilder<'_> {
             }
             // The index of the axis among all axes; `finish` replaces it by that of the loop.
             let index = self.value(DType::I64, Ir::Index(place as u16));
-            let term = if factor.is(1) {
-                index
-            } else {
-                let factor = self.number(factor.clone());
-                self.value(DType::I64, Ir::Binary(BinaryOp::Mul, index, factor))
-            };
-            sum = Some(match sum {
-                Some(sum) => self.value(DType::I64, Ir::Binary(BinaryOp::Add, sum, term)),
-                None => term,
+            parts.push(match factor.is(1) {
+                true => index,
+                false => {
+                    let factor = self.number(factor.clone());
+                    self.value(DType::I64, Ir::Binary(BinaryOp::Mul, index, factor))
+                }
             });
         }
-        let constant = affine.constant;
-        Some(match sum {
-            Some(sum) if constant.is(0) => sum,
-            Some(sum) => {
-                let constant = self.number(constant);
-                self.value(DType::I64, Ir::Binary(BinaryOp::Add, sum, constant))
-            }
-            None => self.number(constant),
-        })
+        if parts.is_empty() || !affine.constant.is(0) {
+            parts.push(self.number(affine.constant.clone()));
+        }
+        parts
+            .into_iter()
+            .reduce(|sum, part| self.value(DType::I64, Ir::Binary(BinaryOp::Add, sum, part)))
     }
 
     fn number(&mut self, size: Size) -> ValueId {
@@ -202,9 +180,6 @@ impl NestBuilder<'_> {
     /// Returns the value of a use, in the type of a buffer.
     pub(crate) fn stored(&mut self, use_id: UseId, dtype: DType) -> Option<ValueId> {
         let value = *self.value_of.get(&use_id)?;
-        if self.values[usize::from(value)].dtype == dtype {
-            return Some(value);
-        }
-        Some(self.value(dtype, Ir::Cast(value)))
+        Some(self.converted(value, dtype))
     }
 }

@@ -1,17 +1,16 @@
 //! The nodes that roots need, as a list in topological order: operands come before their users.
-//!
-//! The traversal is iterative, so a chain of a million nodes needs no stack. It stops at existing buffers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use millstream_client::handle::Handle;
 use millstream_ir::DType;
 use smallvec::SmallVec;
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::{LazyBuffer, NodeRef};
-use crate::lazy::graph::NamedBuffers;
-use crate::lazy::node::{NodeId, Op};
+use crate::lazy::graph::Graph;
+use crate::lazy::node::Op;
 use crate::shape::Shape;
 
 /// The index of a node in a [`Walk`].
@@ -24,10 +23,8 @@ pub(crate) struct WalkNode {
     pub(crate) operands: SmallVec<[Local; 3]>,
     pub(crate) shape: Shape,
     pub(crate) dtype: DType,
-    /// The node's id in the graph.
-    pub(crate) id: NodeId,
-    /// When the node was added to the graph, in order of additions. Nodes that the scheduler adds have that of the
-    /// first.
+    /// When the node was added to the graph, in order of additions: it names the node. Nodes that the scheduler adds
+    /// have that of the first.
     pub(crate) written: u64,
 }
 
@@ -35,6 +32,14 @@ impl WalkNode {
     /// Returns `true` if the node is a buffer of the graph or an input that each run binds.
     pub(crate) fn is_buffer(&self) -> bool {
         matches!(self.op, Op::Input(_) | Op::Buffer(_))
+    }
+
+    /// Returns the handle of a buffer of the graph.
+    pub(crate) fn handle(&self) -> Option<&Handle<u8>> {
+        match &self.op {
+            Op::Buffer(handle) => Some(handle),
+            _ => None,
+        }
     }
 
     /// Returns the name of a buffer of the graph or an input. The name of a buffer is that of its slice.
@@ -91,13 +96,11 @@ pub(crate) struct Walk {
     pub(crate) nodes: Vec<WalkNode>,
     /// The node of each root. Several roots may be the same node.
     pub(crate) roots: Vec<Local>,
-    /// The buffers among the nodes.
-    pub(crate) named: Arc<NamedBuffers>,
+    /// The graph of the nodes.
+    pub(crate) graph: Graph,
     /// Nodes that have a buffer of their own, which all their users load.
     pub(crate) apart: HashSet<Local>,
 }
-
-const UNVISITED: Local = Local::MAX;
 
 impl Walk {
     /// Collects the nodes that `roots` need.
@@ -111,63 +114,36 @@ impl Walk {
         if let Some(second) = refs.iter().position(other) {
             return Err(ScheduleError::Graphs { first: 0, second });
         }
-        let mut arena = first.graph.lock();
-        let mut nodes: Vec<WalkNode> = Vec::new();
-        let mut places: Vec<Local> = Vec::new();
-        let place =
-            |places: &[Local], id: NodeId| places.get(id as usize).copied().unwrap_or(UNVISITED);
-        let set_place = |places: &mut Vec<Local>, id: NodeId, local: Local| {
-            if places.len() <= id as usize {
-                places.resize(id as usize + 1, UNVISITED);
+        let arena = first.graph.lock();
+        // The value of a function takes its place: only gradients need its arguments.
+        let ids = arena.needed(refs.iter().map(|root| root.id), |node| match node.op {
+            Op::Function(_) => &node.operands[..1],
+            _ => &node.operands,
+        });
+        let mut nodes: Vec<WalkNode> = Vec::with_capacity(ids.len());
+        let most = ids.iter().max().map_or(0, |id| *id as usize + 1);
+        let mut places: Vec<Local> = vec![0; most];
+        for id in ids {
+            let node = arena.node(id);
+            let operands = node.operands.iter().map(|id| places[*id as usize]);
+            if let Op::Function(_) = node.op {
+                places[id as usize] = places[node.operands[0] as usize];
+                continue;
             }
-            places[id as usize] = local;
-        };
-        // A node, and the number of its operands that have been visited.
-        let mut pending: Vec<(NodeId, usize)> = Vec::new();
-        for root in &refs {
-            pending.push((root.id, 0));
-            while let Some((id, seen)) = pending.pop() {
-                if place(&places, id) != UNVISITED {
-                    continue;
-                }
-                let node = arena.node(id);
-                if let Op::Function(_) = node.op {
-                    // Its value takes its place: only gradients need its arguments.
-                    let value = node.operands[0];
-                    match place(&places, value) {
-                        UNVISITED => pending.extend([(id, 0), (value, 0)]),
-                        known => set_place(&mut places, id, known),
-                    }
-                    continue;
-                }
-                if let Some(operand) = node.operands.get(seen) {
-                    pending.push((id, seen + 1));
-                    if place(&places, *operand) == UNVISITED {
-                        pending.push((*operand, 0));
-                    }
-                    continue;
-                }
-                set_place(&mut places, id, nodes.len() as Local);
-                let operands = node.operands.iter().map(|id| places[*id as usize]);
-                nodes.push(WalkNode {
-                    op: node.op.clone(),
-                    operands: operands.collect(),
-                    shape: node.shape.clone(),
-                    dtype: node.dtype,
-                    id,
-                    written: arena.written(id),
-                });
-            }
+            nodes.push(WalkNode {
+                op: node.op.clone(),
+                operands: operands.collect(),
+                shape: node.shape.clone(),
+                dtype: node.dtype,
+                written: arena.written(id),
+            });
+            places[id as usize] = (nodes.len() - 1) as Local;
         }
-        let buffers = nodes.iter().filter(|node| node.is_buffer());
-        let buffers = buffers.map(|node| node.id).collect();
-        let named = Arc::new(NamedBuffers::new(&first.graph, &mut arena, buffers));
         drop(arena);
-        let roots: Vec<Local> = refs.iter().map(|root| places[root.id as usize]).collect();
         Ok(Self {
             nodes,
-            roots,
-            named,
+            roots: refs.iter().map(|root| places[root.id as usize]).collect(),
+            graph: first.graph.clone(),
             apart: HashSet::new(),
         })
     }

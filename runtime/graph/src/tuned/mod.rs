@@ -75,16 +75,16 @@ impl Schedule {
         cache: &GraphCache,
     ) -> Result<Vec<TunedItem>, ScheduleError> {
         let tuner = cache.tuner.as_ref().ok_or(ScheduleError::NoTuner)?;
-        let memory = self.memory(client)?;
+        self.check_device(client)?;
         let mut tuned = Vec::new();
-        for item in 0..self.shared.items.len() {
-            let Some(program) = TunableProgram::new(client, (&self.shared, &memory), item) else {
+        for (index, item) in self.shared.items.iter().enumerate() {
+            let Some(program) = TunableProgram::new(client, &self.shared, item) else {
                 continue;
             };
             let key = program.key.clone();
             let blocking = program.blocking(tuner, client, Policy::Wait)?;
             tuned.extend(tuner.tuner().outcome(&key).map(|outcome| TunedItem {
-                item,
+                item: index,
                 kernel: key.name,
                 blocking,
                 outcome,

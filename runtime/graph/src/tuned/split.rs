@@ -62,17 +62,20 @@ impl Schedule {
         let names: Vec<&str> = found.iter().map(|(name, ..)| *name).collect();
         key.name = format!("schedule: {}", names.join(", "));
         let candidates = |stream: &Stream| {
-            let inputs = default_schedule.memory(client)?.inputs;
-            let sizes = inputs.iter().map(|input| (input.extent.bytes, FILL_BYTE));
+            default_schedule.check_device(client)?;
+            let steps = &default_schedule.shared;
+            let inputs = steps.memory.externals.iter();
+            let inputs = inputs.filter(|external| external.is_input);
+            let sizes = inputs.clone().map(|input| (input.bytes, FILL_BYTE));
             let memory = TrialMemory::new(stream, sizes.collect());
-            let nodes = inputs.iter().enumerate();
-            let nodes: HashMap<_, _> = nodes.map(|(at, input)| (input.node, at)).collect();
+            let written = inputs.map(|input| steps.node(input.node).written);
+            let places: HashMap<u64, usize> = written.zip(0..).collect();
             let candidate = |(name, _, schedule): &(&str, ProgramKey, Self)| {
-                let (schedule, cache, nodes) = (schedule.clone(), cache.clone(), nodes.clone());
+                let (schedule, cache, places) = (schedule.clone(), cache.clone(), places.clone());
                 let run = memory.clone().candidate(
                     move |stream| schedule.compile_with_cache(stream.client(), &cache),
                     move |stream, compiled: &CompiledSchedule, buffers| {
-                        let buffer = |node| nodes.get(&node).map(|at| buffers[*at].clone());
+                        let buffer = |written| Some(buffers[*places.get(&written)?].clone());
                         let run = compiled.run().at_greatest().with_inputs(buffer);
                         run.submit(stream).map(|_| ())
                     },

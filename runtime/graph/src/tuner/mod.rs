@@ -21,9 +21,8 @@ pub(crate) use trial::{FILL_BYTE, TrialMemory};
 
 use crate::error::ScheduleError;
 use crate::kernel_name::kernel_name;
-use crate::memory::Memory;
 use crate::schedule::Steps;
-use crate::schedule::item::{Item, WordValue, Work};
+use crate::schedule::item::{Item, WordValue};
 
 /// The key of a choice: a program with the lengths and strides of its launch.
 ///
@@ -118,16 +117,14 @@ impl GraphTuner {
         &self,
         client: &ComputeClient,
         steps: &Steps,
-        memory: &Memory,
     ) -> Result<Vec<Blocking>, ScheduleError> {
-        let items = 0..steps.items.len();
         let blocking = |item| {
-            let program = TunableProgram::new(client, (steps, memory), item);
+            let program = TunableProgram::new(client, steps, item);
             program.map_or(Ok(Blocking::DEFAULT), |program| {
                 program.blocking(self, client, self.policy)
             })
         };
-        items.map(blocking).collect()
+        steps.items.iter().map(blocking).collect()
     }
 
     /// Returns the index of the fastest candidate of a set: as the tuner knows, or as it measures now if the policy
@@ -186,16 +183,8 @@ pub(crate) struct TunableProgram {
 
 impl TunableProgram {
     /// Returns `None` if there is no choice, or if a length overflows.
-    pub(crate) fn new(
-        client: &ComputeClient,
-        (steps, memory): (&Steps, &Memory),
-        index: usize,
-    ) -> Option<Self> {
-        let item = &steps.items[index];
-        let Work::Program(program) = &item.work else {
-            return None;
-        };
-        let program = memory.program(index, program);
+    pub(crate) fn new(client: &ComputeClient, steps: &Steps, item: &Item) -> Option<Self> {
+        let program = item.program()?;
         let others = client.blockings(program);
         if others.is_empty() {
             return None;
@@ -207,12 +196,12 @@ impl TunableProgram {
         };
         let mut known = HashMap::new();
         let mut buffers = Vec::new();
-        let bound = memory.bound(steps, index).zip(program.buffers());
-        let bindings = bound.map(|((_, place), (dtype, _))| {
-            *known.entry(place).or_insert_with(|| {
+        let bound = item.bound().zip(program.buffers());
+        let bindings = bound.map(|((_, node), (dtype, _))| {
+            *known.entry(steps.storage(node)).or_insert_with(|| {
                 // Index 0 is always valid.
                 let fill = if dtype.is_float() { FILL_BYTE } else { 0 };
-                buffers.push((place.2, fill));
+                buffers.push((steps.bytes(node), fill));
                 buffers.len() - 1
             })
         });

@@ -8,50 +8,33 @@ use millstream_tune::{
 };
 use rstest::rstest;
 
-use crate::support::{Costs, Still, Virtual, choose, timed};
+use crate::support::{Rig, Still, choose};
 
 #[test]
 fn fastest_candidate_is_chosen_and_remembered() {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[300, 100, 200]);
-    let tuner = Tuner::new();
-    assert_eq!(tuner.fastest(&1), Fastest::Miss);
-    let mut measure = Virtual::exact(&costs);
-    let mut choose = || choose(&tuner, &set, &mut measure);
-    let first = choose();
-    let runs = costs.runs.load(Ordering::Relaxed);
-    let second = choose();
+    let mut rig = Rig::new(&[300, 100, 200]);
+    assert_eq!(rig.tuner.fastest(&1), Fastest::Miss);
+    let first = rig.choose(Policy::Wait).unwrap();
+    let runs = rig.runs();
+    let second = rig.choose(Policy::Wait).unwrap();
     assert_eq!((first.index, first.by), (1, Chosen::Tuned));
     assert_eq!((second.index, second.by), (1, Chosen::Known));
-    assert_eq!(tuner.fastest(&1), Fastest::Hit(1));
-    assert_eq!(
-        costs.runs.load(Ordering::Relaxed),
-        runs,
-        "a known key is not measured again"
-    );
-    assert_eq!(costs.generated.load(Ordering::Relaxed), 1);
-    let names: Vec<String> = tuner
-        .outcome(&1)
-        .unwrap()
-        .candidates
-        .iter()
-        .map(|candidate| candidate.name.to_string())
-        .collect();
+    assert_eq!(rig.tuner.fastest(&1), Fastest::Hit(1));
+    assert_eq!(rig.runs(), runs, "a known key is not measured again");
+    assert_eq!(rig.costs.generated.load(Ordering::Relaxed), 1);
+    let outcome = rig.tuner.outcome(&1).unwrap();
+    let names = outcome.candidates.iter().map(|candidate| &*candidate.name);
+    let names: Vec<&str> = names.collect();
     assert_eq!(names, ["100 ns", "200 ns", "300 ns"], "the fastest first");
 }
 
 #[test]
 fn only_candidate_is_chosen_without_being_measured() {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[300]);
-    let chosen = Tuner::new().choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
-    assert_eq!(chosen.unwrap().by, Chosen::Alone);
-    assert_eq!(costs.runs.load(Ordering::Relaxed), 0);
-    assert_eq!(
-        costs.generated.load(Ordering::Relaxed),
-        0,
-        "no inputs are generated for it"
-    );
+    let mut rig = Rig::new(&[300]);
+    assert_eq!(rig.choose(Policy::Wait).unwrap().by, Chosen::Alone);
+    // No inputs are generated for it, either.
+    let generated = rig.costs.generated.load(Ordering::Relaxed);
+    assert_eq!((rig.runs(), generated), (0, 0));
 }
 
 fn number(name: &str, answer: u32) -> Tunable<u32, u32> {
@@ -162,22 +145,13 @@ fn policies_that_do_not_wait_measure_nothing_i8(
     #[case] policy: Policy,
     #[case] expected: Result<usize, ()>,
 ) {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[300, 200, 100]);
-    let tuner = Tuner::new();
-    let mut measure = Virtual::exact(&costs);
-    let chosen = tuner.choose(&set, &1, &0, &mut measure, policy);
+    let mut rig = Rig::new(&[300, 200, 100]);
+    let chosen = rig.choose(policy);
     assert_eq!(chosen.map(|choice| choice.index).map_err(drop), expected);
-    assert_eq!(costs.runs.load(Ordering::Relaxed), 0);
+    assert_eq!(rig.runs(), 0);
     // A known choice is used under every policy.
-    choose(&tuner, &set, &mut measure);
-    assert_eq!(
-        tuner
-            .choose(&set, &1, &0, &mut measure, policy)
-            .unwrap()
-            .index,
-        2
-    );
+    rig.choose(Policy::Wait).unwrap();
+    assert_eq!(rig.choose(policy).unwrap().index, 2);
 }
 
 #[test]

@@ -3,19 +3,20 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, Barrier};
 
 use millstream_tune::{Begun, Chosen, Fastest, Policy, Tunable, TunableSet, TuneError, Tuner};
 
-use crate::support::{Costs, Virtual, choose, timed};
+use crate::support::{Costs, Gated, Rig, Virtual, choose, gated, plain, timed};
 
 /// I6: sixteen threads that miss one key run one tuning, and all receive its result.
 #[test]
 fn threads_that_miss_one_key_run_one_tuning_i6() {
     for _ in 0..20 {
-        let costs = Arc::new(Costs::default());
-        let set = timed(&costs, &[300, 100, 200]);
-        let (tuner, barrier) = (Tuner::new(), Barrier::new(16));
+        let Rig {
+            costs, set, tuner, ..
+        } = Rig::new(&[300, 100, 200]);
+        let barrier = Barrier::new(16);
         let tuned: usize = std::thread::scope(|scope| {
             let choose = || {
                 let mut measure = Virtual::exact(&costs);
@@ -25,10 +26,8 @@ fn threads_that_miss_one_key_run_one_tuning_i6() {
                 usize::from(choice.by == Chosen::Tuned)
             };
             let threads: Vec<_> = (0..16).map(|_| scope.spawn(choose)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .sum()
+            let tuned = threads.into_iter().map(|thread| thread.join().unwrap());
+            tuned.sum()
         });
         assert_eq!(tuned, 1);
         assert_eq!(costs.generated.load(Ordering::Relaxed), 1);
@@ -38,32 +37,16 @@ fn threads_that_miss_one_key_run_one_tuning_i6() {
 /// I8: a key that is being tuned is pending for other callers, which need not wait; other keys are free.
 #[test]
 fn key_is_pending_while_it_is_tuned_i8() {
-    let (begun, wait_begun) = mpsc::channel::<()>();
-    let (go, wait_go) = mpsc::channel::<()>();
-    let gates = std::sync::Mutex::new(Some((begun, wait_go)));
-    let set = TunableSet::new("gated", move |_: &u32, inputs: &u32| {
-        if let Some((begun, wait_go)) = gates.lock().unwrap().take() {
-            begun.send(()).unwrap();
-            wait_go.recv().unwrap();
-        }
-        *inputs
-    })
-    .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
-    .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
+    let Gated { set, begun, go, .. } = gated();
+    let set = set.with(plain("one")).with(plain("other"));
     let (tuner, costs) = (Tuner::new(), Arc::new(Costs::default()));
     std::thread::scope(|scope| {
-        let tuning =
-            scope.spawn(|| tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait));
-        wait_begun.recv().unwrap();
+        let choose = |policy| tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), policy);
+        let tuning = scope.spawn(move || choose(Policy::Wait));
+        begun.recv().unwrap();
         assert_eq!(tuner.fastest(&1), Fastest::Pending);
         assert_eq!(tuner.fastest(&2), Fastest::Miss);
-        let choice = tuner.choose(
-            &set,
-            &1,
-            &0,
-            &mut Virtual::exact(&costs),
-            Policy::UseDefault,
-        );
+        let choice = choose(Policy::UseDefault);
         assert_eq!(choice.unwrap().by, Chosen::Default);
         go.send(()).unwrap();
         tuning.join().unwrap().unwrap();
@@ -74,23 +57,14 @@ fn key_is_pending_while_it_is_tuned_i8() {
 /// I5: a tuning that panics in user code ends, and a thread that waited for it tunes.
 #[test]
 fn panic_ends_a_tuning_and_a_waiting_thread_tunes_i5() {
-    let first = std::sync::atomic::AtomicBool::new(true);
-    let (begun, wait_begun) = mpsc::channel::<()>();
-    let begun = std::sync::Mutex::new(begun);
-    let set = TunableSet::new("panics once", move |_: &u32, inputs: &u32| {
-        if first.swap(false, Ordering::Relaxed) {
-            begun.lock().unwrap().send(()).unwrap();
-            panic!("no inputs");
-        }
-        *inputs
-    })
-    .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
-    .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
+    let Gated { set, begun, go, .. } = gated();
+    let set = set.with(plain("one")).with(plain("other"));
     let (tuner, costs) = (Tuner::new(), Arc::new(Costs::default()));
     std::thread::scope(|scope| {
         let choose = || tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
         let panics = scope.spawn(choose);
-        wait_begun.recv().unwrap();
+        begun.recv().unwrap();
+        drop(go);
         assert_eq!(choose().unwrap().by, Chosen::Tuned);
         assert!(panics.join().is_err());
     });
@@ -100,39 +74,28 @@ fn panic_ends_a_tuning_and_a_waiting_thread_tunes_i5() {
 /// does.
 #[test]
 fn failed_tuning_is_not_repeated_by_the_threads_that_waited_i5() {
-    let (begun, wait_begun) = mpsc::channel::<()>();
-    let (go, wait_go) = mpsc::channel::<()>();
-    let gates = std::sync::Mutex::new(Some((begun, wait_go)));
-    let tunings = std::sync::atomic::AtomicU32::new(0);
-    let tunings = Arc::new(tunings);
-    let count = tunings.clone();
-    let set = TunableSet::new("broken", move |_: &u32, inputs: &u32| {
-        count.fetch_add(1, Ordering::Relaxed);
-        if let Some((begun, wait_go)) = gates.lock().unwrap().take() {
-            begun.send(()).unwrap();
-            wait_go.recv().unwrap();
-        }
-        *inputs
-    })
-    .with(Tunable::new("one", |_: u32| Err::<u32, _>("it is broken")))
-    .with(Tunable::new("other", |_: u32| Err::<u32, _>("so is this")));
+    let gated = gated();
+    let set = gated
+        .set
+        .with(Tunable::new("one", |_: u32| Err::<u32, _>("it is broken")))
+        .with(Tunable::new("other", |_: u32| Err::<u32, _>("so is this")));
     let (tuner, costs) = (Tuner::new(), Arc::new(Costs::default()));
     let choose = || tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
     let error = std::thread::scope(|scope| {
         let tuning = scope.spawn(choose);
-        wait_begun.recv().unwrap();
+        gated.begun.recv().unwrap();
         let Begun::Elsewhere(elsewhere) = tuner.begin(&set, &1, &0) else {
             panic!("another thread tunes the key");
         };
-        go.send(()).unwrap();
+        gated.go.send(()).unwrap();
         let why = tuning.join().unwrap().unwrap_err();
         assert_eq!(elsewhere.wait(), Err(why.clone()));
         why
     });
     assert!(error.to_string().contains("it is broken"), "{error}");
-    assert_eq!(tunings.load(Ordering::Relaxed), 1);
+    assert_eq!(gated.generated.load(Ordering::Relaxed), 1);
     assert_eq!(choose(), Err(error));
-    assert_eq!(tunings.load(Ordering::Relaxed), 2);
+    assert_eq!(gated.generated.load(Ordering::Relaxed), 2);
 }
 
 /// I5: a candidate, or the generator of its inputs, that chooses for the key it is measured for would wait for itself.
@@ -160,8 +123,7 @@ fn candidate_that_chooses_for_its_own_key_gets_an_error_i5() {
     })
     .with(Tunable::new("chooses", choose_again(&tuner)))
     .with(Tunable::new("works", |_: u32| Ok::<_, String>(7)));
-    let costs = Arc::new(Costs::default());
-    let mut measure = Virtual::exact(&costs);
+    let mut measure = Virtual::exact(&Arc::default());
     let answer = tuner.execute(&set, &1, 0, &mut measure, Policy::Wait);
     assert_eq!(answer, Ok(7));
     let outcome = tuner.outcome(&1).unwrap();
@@ -177,15 +139,12 @@ fn candidate_that_chooses_for_its_own_key_gets_an_error_i5() {
 #[test]
 fn wait_that_would_close_a_cycle_is_an_error_i5() {
     const THREADS: u32 = 3;
-    let (tuner, met) = (
-        Tuner::<u32>::new(),
-        Arc::new(Barrier::new(THREADS as usize)),
-    );
+    let tuner = Tuner::<u32>::new();
+    let met = Arc::new(Barrier::new(THREADS as usize));
     let errors = Arc::new(AtomicU32::new(0));
     let tune = |key: u32| {
         let (inner, met, errors) = (tuner.clone(), met.clone(), errors.clone());
         let first = AtomicBool::new(true);
-        let plain = |name| Tunable::new(name, |x: u32| Ok::<_, String>(x));
         let pair = move || {
             let set = TunableSet::new("set", |_: &u32, x: &u32| *x);
             set.with(plain("one")).with(plain("other"))
@@ -195,8 +154,7 @@ fn wait_that_would_close_a_cycle_is_an_error_i5() {
             if first.swap(false, Ordering::Relaxed) {
                 met.wait();
             }
-            let costs = Arc::new(Costs::default());
-            let mut measure = Virtual::exact(&costs);
+            let mut measure = Virtual::exact(&Arc::default());
             let next = (key + 1) % THREADS;
             let choice = inner.choose(&pair(), &next, &x, &mut measure, Policy::Wait);
             let in_cycle = matches!(choice, Err(TuneError::WouldDeadlock { .. }));
@@ -204,11 +162,8 @@ fn wait_that_would_close_a_cycle_is_an_error_i5() {
             choice.map(|_| x)
         });
         let set = TunableSet::new("set", |_: &u32, x: &u32| *x);
-        let (set, costs) = (
-            set.with(chooses).with(plain("other")),
-            Arc::new(Costs::default()),
-        );
-        let mut measure = Virtual::exact(&costs);
+        let set = set.with(chooses).with(plain("other"));
+        let mut measure = Virtual::exact(&Arc::default());
         tuner.choose(&set, &key, &0, &mut measure, Policy::Wait)
     };
     std::thread::scope(|scope| {
@@ -243,9 +198,8 @@ fn clone_of_a_key_that_panics_leaves_no_flight_i5() {
         }
     }
 
-    let set = TunableSet::new("clones", |_: &Key, inputs: &u32| *inputs)
-        .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
-        .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
+    let set = TunableSet::new("clones", |_: &Key, inputs: &u32| *inputs);
+    let set = set.with(plain("one")).with(plain("other"));
     let mut panics = 0;
     for clones in 0.. {
         let tuner = Tuner::new();

@@ -1,14 +1,12 @@
 //! The quality of the choice under noise.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-
 use std::time::Duration;
 
 use millstream_tune::{Effort, Failure, Measure, Policy, SAMPLES_MAX, Tuner};
 use rstest::rstest;
 
-use crate::support::{Costs, Virtual, choose, timed};
+use crate::support::{Rig, choose};
 
 /// At least 95 of 100 tunings choose a candidate within 3 % of the best, with noise of up to 15 % and one in twenty
 /// samples interrupted.
@@ -24,11 +22,8 @@ fn choice_is_within_three_percent_of_the_best(
 ) {
     let best = times.iter().min().copied().unwrap();
     let within = |seed: &u64| {
-        let costs = Arc::new(Costs::default());
-        let set = timed(&costs, times);
-        let mut measure = Virtual::noisy(&costs, *seed, noise);
-        let chosen = choose(&Tuner::new(), &set, &mut measure);
-        times[chosen.index] as f64 <= best as f64 * 1.03
+        let chosen = Rig::noisy(times, *seed, noise).choose(Policy::Wait);
+        times[chosen.unwrap().index] as f64 <= best as f64 * 1.03
     };
     let right = (0..100).filter(within).count();
     assert!(right >= 95, "{right} of 100 were within 3 % of the best");
@@ -37,12 +32,9 @@ fn choice_is_within_three_percent_of_the_best(
 /// A hopeless candidate is eliminated early: most samples are of candidates that are close to each other.
 #[test]
 fn hopeless_candidate_is_measured_only_a_few_times() {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[100_000, 100_500, 900_000]);
-    let tuner = Tuner::new();
-    let mut measure = Virtual::noisy(&costs, 3, 0.1);
-    choose(&tuner, &set, &mut measure);
-    let outcome = tuner.outcome(&1).unwrap();
+    let mut rig = Rig::noisy(&[100_000, 100_500, 900_000], 3, 0.1);
+    rig.choose(Policy::Wait).unwrap();
+    let outcome = rig.tuner.outcome(&1).unwrap();
     let samples = |index: usize| {
         let of = outcome
             .candidates
@@ -57,13 +49,9 @@ fn hopeless_candidate_is_measured_only_a_few_times() {
 /// Times without noise are distinguished with the minimum of samples that the confidence needs.
 #[test]
 fn quiet_machine_needs_few_samples() {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[500, 400]);
-    let tuner = Tuner::new();
-    let chosen = tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
-    assert_eq!(chosen.unwrap().index, 1);
-    let outcome = tuner.outcome(&1).unwrap();
-    let best = outcome.best().unwrap().result.as_ref().unwrap();
+    let mut rig = Rig::new(&[500, 400]);
+    assert_eq!(rig.choose(Policy::Wait).unwrap().index, 1);
+    let (outcome, best) = (rig.tuner.outcome(&1).unwrap(), rig.best());
     assert!(best.samples <= 8, "{best:?}");
     assert_eq!(
         (best.median, best.mean, best.min, best.max, best.variance),
@@ -78,9 +66,9 @@ fn quiet_machine_needs_few_samples() {
 /// I7: if all faster candidates fail later, the candidates that were eliminated against them race again.
 #[test]
 fn eliminated_candidate_is_chosen_if_all_faster_ones_fail_later_i7() {
-    let costs = Arc::new(Costs::default());
+    let mut rig = Rig::noisy(&[100_000, 100_500, 900_000], 3, 0.1);
     let left = AtomicU32::new(60);
-    let set = timed(&costs, &[100_000, 100_500, 900_000]).settled(move |place: &usize| {
+    rig.set = rig.set.settled(move |place: &usize| {
         let one_less = |left: u32| left.checked_sub(1);
         let order = Ordering::Relaxed;
         match *place < 2 && left.fetch_update(order, order, one_less).is_err() {
@@ -88,11 +76,8 @@ fn eliminated_candidate_is_chosen_if_all_faster_ones_fail_later_i7() {
             false => Ok(()),
         }
     });
-    let tuner = Tuner::new();
-    let mut measure = Virtual::noisy(&costs, 3, 0.1);
-    let chosen = tuner.choose(&set, &1, &0, &mut measure, Policy::Wait);
-    assert_eq!(chosen.unwrap().index, 2);
-    let outcome = tuner.outcome(&1).unwrap();
+    assert_eq!(rig.choose(Policy::Wait).unwrap().index, 2);
+    let outcome = rig.tuner.outcome(&1).unwrap();
     let failed = outcome.candidates.iter().filter(|one| one.result.is_err());
     assert_eq!(failed.count(), 2);
 }
@@ -100,16 +85,13 @@ fn eliminated_candidate_is_chosen_if_all_faster_ones_fail_later_i7() {
 /// With more samples the arithmetic of the intervals would underflow, and any difference would seem certain.
 #[test]
 fn equal_candidates_never_give_confidence() {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[100_000, 100_000]);
+    let mut rig = Rig::noisy(&[100_000, 100_000], 1, 0.1);
     let effort = Effort::default().samples(u32::MAX).tolerance(0.0);
-    let tuner = Tuner::with_effort(effort.budget(Duration::MAX));
-    let mut measure = Virtual::noisy(&costs, 1, 0.1);
-    choose(&tuner, &set, &mut measure);
-    let outcome = tuner.outcome(&1).unwrap();
-    assert_eq!(outcome.confidence, 0.0, "both are equally fast");
-    let best = outcome.best().unwrap().result.as_ref().unwrap();
-    assert_eq!(best.samples, SAMPLES_MAX);
+    rig.tuner = Tuner::with_effort(effort.budget(Duration::MAX));
+    rig.choose(Policy::Wait).unwrap();
+    let confidence = rig.tuner.outcome(&1).unwrap().confidence;
+    assert_eq!(confidence, 0.0, "both are equally fast");
+    assert_eq!(rig.best().samples, SAMPLES_MAX);
 }
 
 #[test]
@@ -137,11 +119,7 @@ impl Measure for MaxDuration {
 
 #[test]
 fn excessive_times_are_saturated() {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[1, 2]);
-    let tuner = Tuner::new();
-    choose(&tuner, &set, &mut MaxDuration);
-    let outcome = tuner.outcome(&1).unwrap();
-    let best = outcome.best().unwrap().result.as_ref().unwrap();
-    assert_eq!(best.median, u64::MAX as f64);
+    let rig = Rig::new(&[1, 2]);
+    choose(&rig.tuner, &rig.set, &mut MaxDuration);
+    assert_eq!(rig.best().median, u64::MAX as f64);
 }

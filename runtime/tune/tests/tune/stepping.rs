@@ -9,7 +9,7 @@ use millstream_tune::{
     StoreError, Tunable, TunableSet, TuneError, Tuner,
 };
 
-use crate::support::{Costs, Virtual, begin, timed};
+use crate::support::{Rig, Virtual, begin};
 
 /// A sample completes only after a pump.
 struct Pumped {
@@ -41,14 +41,14 @@ impl Measure for Pumped {
 
 #[test]
 fn driven_tuning_advances_between_pumps_i8() {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[300, 100]);
-    let tuner = Tuner::new();
+    let Rig {
+        set, tuner, clock, ..
+    } = Rig::new(&[300, 100]);
     let mut tuning = begin(&tuner, &set, 1);
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Elsewhere(_)));
     assert_eq!(tuner.fastest(&1), Fastest::Pending);
     let mut measure = Pumped {
-        inner: Virtual::exact(&costs),
+        inner: clock,
         pumped: false,
     };
     let mut pumps = 0;
@@ -96,56 +96,49 @@ impl Store for Written {
 /// I8: no frame waits for a disk; the choice is saved by a later call.
 #[test]
 fn choice_tuned_without_waiting_is_stored_by_a_save_i8() {
-    let (store, identity) = (
-        Written::default(),
-        Identity {
-            device: "any".into(),
-            version: "1".into(),
-        },
-    );
+    let store = Written::default();
+    let identity = Identity {
+        device: "any".into(),
+        version: "1".into(),
+    };
     let open = || {
         let opened = Tuner::with_store(store.clone(), identity.clone(), Effort::default());
         opened.unwrap()
     };
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[300, 100]);
-    let mut measure = Virtual::exact(&costs);
+    let Rig { set, mut clock, .. } = Rig::new(&[300, 100]);
     let (tuner, _) = open();
     let times = || store.times.load(Ordering::Relaxed);
     let tune = |key: u32, wait: bool, measure: &mut Virtual| {
         let mut tuning = begin(&tuner, &set, key);
         while !matches!(tuning.advance(&set, measure, wait), Progress::Done(_)) {}
     };
-    tune(1, false, &mut measure);
+    tune(1, false, &mut clock);
     assert_eq!((tuner.fastest(&1), times()), (Fastest::Hit(1), 0));
     tuner.save().unwrap();
     assert_eq!((times(), open().1.choices), (1, 1));
     // It is also stored together with a choice that is waited for.
-    tune(2, false, &mut measure);
-    tune(3, true, &mut measure);
+    tune(2, false, &mut clock);
+    tune(3, true, &mut clock);
     assert_eq!((times(), open().1.choices), (2, 3));
 }
 
 #[test]
 fn only_candidate_is_not_tuned_on_a_driven_device() {
-    let costs = Arc::new(Costs::default());
-    let begun = Tuner::new().begin(&timed(&costs, &[300]), &1, &0);
+    let rig = Rig::new(&[300]);
+    let begun = rig.tuner.begin(&rig.set, &1, &0);
     assert!(matches!(begun, Begun::Known(choice) if choice.by == Chosen::Alone));
 }
 
 /// I5: the default `wait` returns an error instead of waiting for a measurement that it cannot wait for.
 #[test]
 fn default_wait_without_a_measurement_is_an_error_i5() {
-    let costs = Arc::new(Costs::default());
-    assert!(Virtual::exact(&costs).wait().is_err());
+    assert!(Rig::new(&[]).clock.wait().is_err());
 }
 
 /// I5: a dropped tuning has ended.
 #[test]
 fn dropped_tuning_can_be_begun_again_i5() {
-    let costs = Arc::new(Costs::default());
-    let set = timed(&costs, &[300, 100]);
-    let tuner = Tuner::new();
+    let Rig { set, tuner, .. } = Rig::new(&[300, 100]);
     let begun = tuner.begin(&set, &1, &0);
     let Begun::Elsewhere(elsewhere) = tuner.begin(&set, &1, &0) else {
         panic!("the key is being tuned");
@@ -159,12 +152,12 @@ fn dropped_tuning_can_be_begun_again_i5() {
 /// I5: a tuning has ended for all callers before it is dropped, and returns its result again.
 #[test]
 fn tuning_has_ended_for_all_before_it_is_dropped_i5() {
-    let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
-    let mut clock = Virtual::exact(&costs);
+    let rig = Rig::new(&[300, 100]);
+    let (tuner, mut clock) = (rig.tuner, rig.clock);
     let fails = |name| Tunable::new(name, |_: u32| Err::<usize, _>("no room"));
     let broken = || TunableSet::new("broken", |_: &u32, x: &u32| *x);
     let broken = broken().with(fails("one")).with(fails("other"));
-    let works = timed(&costs, &[300, 100]).with(fails("first"));
+    let works = rig.set.with(fails("first"));
     for (set, key) in [(&broken, 1), (&works, 2)] {
         let mut tuning = begin(&tuner, set, key);
         let mut finish = || loop {
@@ -184,29 +177,24 @@ fn tuning_has_ended_for_all_before_it_is_dropped_i5() {
 /// I5: a thread that advances a tuning between pumps gets an error where it would wait for that tuning.
 #[test]
 fn thread_that_tunes_a_key_cannot_wait_for_it_i5() {
-    let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
-    let set = timed(&costs, &[300, 100]);
-    let begun = tuner.begin(&set, &1, &0);
-    let mut clock = Virtual::exact(&costs);
-    let choice = tuner.choose(&set, &1, &0, &mut clock, Policy::Wait);
+    let mut rig = Rig::new(&[300, 100]);
+    let begun = rig.tuner.begin(&rig.set, &1, &0);
+    let choice = rig.choose(Policy::Wait);
     assert!(
         matches!(choice, Err(TuneError::WouldDeadlock { .. })),
         "{choice:?}"
     );
-    let choice = tuner.choose(&set, &1, &0, &mut clock, Policy::UseDefault);
+    let choice = rig.choose(Policy::UseDefault);
     assert_eq!(choice.unwrap().by, Chosen::Default);
     drop(begun);
-    let choice = tuner.choose(&set, &1, &0, &mut clock, Policy::Wait);
-    assert_eq!(choice.unwrap().by, Chosen::Tuned);
+    assert_eq!(rig.choose(Policy::Wait).unwrap().by, Chosen::Tuned);
 }
 
 #[test]
 fn tuning_continues_only_with_the_set_that_it_was_begun_with() {
-    let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
-    let (three, two) = (timed(&costs, &[3, 2, 1]), timed(&costs, &[3, 2]));
-    let mut tuning = begin(&tuner, &three, 1);
-    let mut clock = Virtual::exact(&costs);
-    let done = tuning.advance(&two, &mut clock, true);
+    let (tuner, mut three, two) = (Tuner::new(), Rig::new(&[3, 2, 1]), Rig::new(&[3, 2]));
+    let mut tuning = begin(&tuner, &three.set, 1);
+    let done = tuning.advance(&two.set, &mut three.clock, true);
     assert!(
         matches!(done, Progress::Done(Err(TuneError::OtherSet { .. }))),
         "{done:?}"

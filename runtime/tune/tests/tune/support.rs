@@ -1,14 +1,55 @@
 //! Clocks whose time depends on the candidates.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use millstream_tune::{
-    Begun, Choice, Failure, Measure, Policy, Tunable, TunableSet, Tuner, Tuning,
+    Begun, Choice, Failure, Measure, Policy, Summary, Tunable, TunableSet, TuneError, Tuner, Tuning,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Candidates that take the given nanoseconds and return their index, a tuner, and a clock.
+pub(crate) struct Rig {
+    pub(crate) costs: Arc<Costs>,
+    pub(crate) set: TunableSet<u32, u32, usize>,
+    pub(crate) tuner: Tuner<u32>,
+    pub(crate) clock: Virtual,
+}
+
+impl Rig {
+    pub(crate) fn new(nanoseconds: &[u64]) -> Self {
+        Self::noisy(nanoseconds, 0, 0.0)
+    }
+
+    pub(crate) fn noisy(nanoseconds: &[u64], seed: u64, noise: f64) -> Self {
+        let costs = Arc::new(Costs::default());
+        Self {
+            set: timed(&costs, nanoseconds),
+            tuner: Tuner::new(),
+            clock: Virtual::noisy(&costs, seed, noise),
+            costs,
+        }
+    }
+
+    /// Chooses for key 1.
+    pub(crate) fn choose(&mut self, policy: Policy) -> Result<Choice, TuneError> {
+        let (set, clock) = (&self.set, &mut self.clock);
+        self.tuner.choose(set, &1, &0, clock, policy)
+    }
+
+    /// Returns the statistics of the winner for key 1.
+    pub(crate) fn best(&self) -> Summary {
+        let outcome = self.tuner.outcome(&1).unwrap();
+        outcome.best().unwrap().result.clone().unwrap()
+    }
+
+    /// The number of runs of candidates.
+    pub(crate) fn runs(&self) -> u32 {
+        self.costs.runs.load(Ordering::Relaxed)
+    }
+}
 
 /// Returns the choice for key 1, and waits for it.
 pub(crate) fn choose<O>(
@@ -17,6 +58,45 @@ pub(crate) fn choose<O>(
     measure: &mut dyn Measure,
 ) -> Choice {
     tuner.choose(set, &1, &0, measure, Policy::Wait).unwrap()
+}
+
+/// A candidate that returns its input.
+pub(crate) fn plain(name: &str) -> Tunable<u32, u32> {
+    Tunable::new(name, |x: u32| Ok::<_, String>(x))
+}
+
+/// An empty set whose first generation of inputs waits at a gate.
+pub(crate) struct Gated<O> {
+    pub(crate) set: TunableSet<u32, u32, O>,
+    /// Receives when the first generation has begun.
+    pub(crate) begun: mpsc::Receiver<()>,
+    /// Lets it go on; it panics if this is dropped.
+    pub(crate) go: mpsc::Sender<()>,
+    /// The number of generations.
+    pub(crate) generated: Arc<AtomicU32>,
+}
+
+pub(crate) fn gated<O>() -> Gated<O> {
+    let (begins, begun) = mpsc::channel::<()>();
+    let (go, wait_go) = mpsc::channel::<()>();
+    let gates = Mutex::new(Some((begins, wait_go)));
+    let generated = Arc::new(AtomicU32::new(0));
+    let count = generated.clone();
+    let set = TunableSet::new("gated", move |_: &u32, inputs: &u32| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let gates = gates.lock().unwrap().take();
+        if let Some((begins, wait_go)) = gates {
+            begins.send(()).unwrap();
+            wait_go.recv().unwrap();
+        }
+        *inputs
+    });
+    Gated {
+        set,
+        begun,
+        go,
+        generated,
+    }
 }
 
 /// Begins to tune a key that no other caller tunes.

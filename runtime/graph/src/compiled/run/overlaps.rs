@@ -3,96 +3,62 @@
 //! Copies would hide a cost of an overlap that callers rarely intend. An order for each run would need a recording for
 //! each way in which the buffers of a run overlap.
 
+use millstream_client::any_overlap;
+use millstream_protocol::{Access, Binding};
 use smallvec::SmallVec;
 
 use super::Run;
 use crate::error::ScheduleError;
 
-/// The owner of a buffer in a check: an input or an output, by index.
-#[derive(Clone, Copy)]
-enum BufferOf {
-    Input(usize),
-    Output(usize),
-}
-
 impl Run<'_> {
     /// Checks that a buffer that the run stores into shares no byte with another buffer of the run: a kernel could read
     /// one after another kernel stored into the other, and a replay has no hazards between tasks that name the same
-    /// bytes by different parameters. One pass over all buffers, sorted by their bytes.
+    /// bytes by different parameters. All externals are bound.
     pub(super) fn check_overlaps(&self) -> Result<(), ScheduleError> {
-        let names = &self.compiled.names.memory.inputs;
-        let inputs = self.inputs.iter().enumerate();
-        let inputs =
-            inputs.map(|(index, bound)| (BufferOf::Input(index), names[index].is_stored, bound));
-        let outputs = self.outputs.iter().enumerate();
-        let outputs = outputs.map(|(index, bound)| (BufferOf::Output(index), true, bound));
-        let all = inputs.chain(outputs);
-        let all = all.filter_map(|(place, is_stored, bound)| {
-            let handle = bound.as_ref().filter(|handle| handle.size() > 0)?;
-            let (start, slice) = (handle.start(), handle.id());
-            Some((slice, start, start + handle.size(), is_stored, place))
+        let externals = self.compiled.steps.memory.externals.iter();
+        let bound = self.bound.iter().flatten().zip(externals);
+        let bindings = bound.map(|(handle, external)| match external.is_stored {
+            true => handle.binding(Access::ReadWrite),
+            false => handle.binding(Access::Read),
         });
-        let mut all: SmallVec<[_; 16]> = all.collect();
-        all.sort_unstable_by_key(|(slice, start, ..)| (*slice, *start));
-        // The buffers of this slice with the greatest end: of all, and of those that are stored into.
-        let mut furthest: Option<(_, u64, BufferOf)> = None;
-        let mut stored_furthest: Option<(_, u64, BufferOf)> = None;
-        for (slice, start, end, is_stored, place) in all {
-            let earlier = if is_stored { furthest } else { stored_furthest };
-            if let Some((other_slice, other_end, other)) = earlier
-                && other_slice == slice
-                && other_end > start
-            {
-                return Err(self.overlap(place, other));
-            }
-            let further = |known: Option<(_, u64, BufferOf)>| match known {
-                Some((known_slice, known_end, _)) if known_slice == slice && known_end >= end => {
-                    known
-                }
-                _ => Some((slice, end, place)),
-            };
-            furthest = further(furthest);
-            if is_stored {
-                stored_furthest = further(stored_furthest);
-            }
+        let bindings: SmallVec<[Binding; 16]> = bindings.collect();
+        match any_overlap(&bindings) {
+            true => Err(self.overlap(&bindings)),
+            false => Ok(()),
         }
-        Ok(())
     }
 
-    /// Returns the error for two buffers that overlap, at least one of which is stored into.
+    /// Returns the error for the first two externals that overlap, one of which is stored into.
     #[cold]
-    fn overlap(&self, one: BufferOf, other: BufferOf) -> ScheduleError {
-        let names = &self.compiled.names.memory.inputs;
-        match (one, other) {
-            (BufferOf::Input(one), BufferOf::Input(other)) => {
-                let (stored, other) = match names[one].is_stored {
-                    true => (one, other),
-                    false => (other, one),
-                };
-                // Two buffers of the graph may be of one slice, and two inputs may have one name.
-                let is_alike = names[stored].name == names[other].name;
-                let name = |index: usize| {
-                    let name = &names[index].name;
-                    match self.inputs[index].as_ref().filter(|_| is_alike) {
-                        Some(handle) => {
-                            let (start, end) = (handle.start(), handle.start() + handle.size());
-                            format!("{name}, bytes {start}..{end} (input {index} of the schedule)")
-                        }
-                        None => name.to_string(),
-                    }
-                };
-                let (stored, other) = (name(stored), name(other));
-                ScheduleError::StoredInputOverlaps { stored, other }
-            }
-            (BufferOf::Output(output), BufferOf::Output(other)) => {
-                let root = self.compiled.root_of(output.max(other));
-                ScheduleError::OutputOverlaps { root }
-            }
-            (BufferOf::Output(output), BufferOf::Input(_))
-            | (BufferOf::Input(_), BufferOf::Output(output)) => {
-                let root = self.compiled.root_of(output);
-                ScheduleError::OutputOverlaps { root }
-            }
+    fn overlap(&self, bindings: &[Binding]) -> ScheduleError {
+        let externals = &self.compiled.steps.memory.externals;
+        let pairs = (0..bindings.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
+        let mut pairs = pairs.filter(|(one, other)| bindings[*one].conflicts(&bindings[*other]));
+        let (one, other) = pairs.next().unwrap_or_default();
+        let roots = [one, other].into_iter();
+        let roots = roots.filter(|index| !externals[*index].is_input);
+        if let Some(root) = roots.map(|output| self.root_of(output)).max() {
+            return ScheduleError::OutputOverlaps { root };
         }
+        let (stored, other) = match externals[one].is_stored {
+            true => (one, other),
+            false => (other, one),
+        };
+        // Two buffers of the graph may be of one slice, and two inputs may have one name.
+        let is_alike = self.name(stored) == self.name(other);
+        let name = |index: usize| {
+            let name = self.name(index);
+            match self.bound[index].as_ref().filter(|_| is_alike) {
+                Some(handle) => {
+                    let (start, end) = (handle.start(), handle.start() + handle.size());
+                    let inputs = externals[..index].iter().filter(|other| other.is_input);
+                    let input = inputs.count();
+                    format!("{name}, bytes {start}..{end} (input {input} of the schedule)")
+                }
+                None => name,
+            }
+        };
+        let (stored, other) = (name(stored), name(other));
+        ScheduleError::StoredInputOverlaps { stored, other }
     }
 }

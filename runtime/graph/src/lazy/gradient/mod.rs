@@ -8,14 +8,12 @@
 mod functions;
 mod rules;
 
-use std::collections::{HashMap, HashSet};
-use std::panic::Location;
-
-use crate::error::{At, why};
+use crate::error::{By, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Graph;
 use crate::lazy::node::{Node, NodeId, Op};
 use crate::literal::Literal;
+use std::collections::{HashMap, HashSet};
 
 impl LazyBuffer {
     /// Returns the gradients of the sum of all elements by each of these buffers, in their shapes.
@@ -53,8 +51,7 @@ impl LazyBuffer {
     /// graph, and if a kernel of a user ([`Call`](crate::Call)) is between them: its gradient is unknown.
     #[track_caller]
     pub fn grad<const N: usize>(&self, of: [&LazyBuffer; N]) -> [LazyBuffer; N] {
-        let at = Location::caller();
-        let mut all = self.gradients(&of, at).into_iter();
+        let mut all = self.gradients(By::new("grad"), &of).into_iter();
         std::array::from_fn(|_| all.next().unwrap_or_else(|| self.clone()))
     }
 
@@ -64,55 +61,55 @@ impl LazyBuffer {
     /// As [`LazyBuffer::grad`].
     #[track_caller]
     pub fn grad_all(&self, of: &[&LazyBuffer]) -> Vec<LazyBuffer> {
-        self.gradients(of, Location::caller())
+        self.gradients(By::new("grad"), of)
     }
 
-    fn gradients(&self, of: &[&LazyBuffer], at: At) -> Vec<LazyBuffer> {
-        let refuse_all = |refused: LazyBuffer| vec![refused; of.len()];
+    fn gradients(&self, by: By, of: &[&LazyBuffer]) -> Vec<LazyBuffer> {
+        let all = self.try_gradients(by, of);
+        all.unwrap_or_else(|refused| vec![refused; of.len()])
+    }
+
+    /// Returns the gradients, or the first refused buffer.
+    fn try_gradients(&self, by: By, of: &[&LazyBuffer]) -> Result<Vec<LazyBuffer>, LazyBuffer> {
+        let refused = |of: &LazyBuffer, why| {
+            let operand = (of.dtype(), of.shape());
+            LazyBuffer::refused(by, [operand], why)
+        };
         for buffer in of.iter().copied().chain([self]) {
             if buffer.error().is_some() {
-                return refuse_all(buffer.clone());
+                return Err(buffer.clone());
             }
             if !buffer.dtype().is_float() {
-                let operand = (buffer.dtype(), buffer.shape());
-                let why = why::dtype(buffer.dtype());
-                return refuse_all(LazyBuffer::refused("grad", [operand], why, at));
+                return Err(refused(buffer, why::dtype(buffer.dtype())));
             }
         }
-        let Some(graph) = self.graph() else {
-            return refuse_all(self.clone());
-        };
+        let root = self.node_ref().map_err(|_| self.clone())?;
+        let graph = &root.graph;
         let id = |buffer: &&LazyBuffer| {
             let node_ref = buffer.node_ref().ok()?;
             node_ref.graph.is(graph).then_some(node_ref.id)
         };
-        let Some(ids) = of.iter().map(id).collect::<Option<Vec<NodeId>>>() else {
-            let operand = (self.dtype(), self.shape());
-            return refuse_all(LazyBuffer::refused("grad", [operand], why::GRAPHS, at));
-        };
+        let ids = of.iter().map(id).collect::<Option<Vec<NodeId>>>();
+        let ids = ids.ok_or_else(|| refused(self, why::GRAPHS))?;
         let backward = Backward {
             result: self,
             graph,
             wanted: ids.iter().copied().collect(),
-            at,
+            by,
         };
-        match backward.run() {
-            Ok(adjoints) => {
-                let gradient = |(buffer, id): (&&LazyBuffer, &NodeId)| match adjoints.get(id) {
-                    Some(adjoint) => adjoint.clone(),
-                    None => graph.zeros(buffer.dtype(), buffer.shape()),
-                };
-                of.iter().zip(&ids).map(gradient).collect()
-            }
-            Err(refused) => refuse_all(refused),
-        }
+        let adjoints = backward.run(root.id)?;
+        let gradient = |(buffer, id): (&&LazyBuffer, &NodeId)| match adjoints.get(id) {
+            Some(adjoint) => adjoint.clone(),
+            None => graph.zeros(buffer.dtype(), buffer.shape()),
+        };
+        Ok(of.iter().zip(&ids).map(gradient).collect())
     }
 
     /// Returns the same values without gradient.
     #[track_caller]
     pub fn detach(&self) -> LazyBuffer {
-        LazyBuffer::of("detach", [self], Location::caller(), |[node_ref]| {
-            Ok((Op::Detach, node_ref.dtype(), node_ref.shape().clone()))
+        LazyBuffer::of(By::new("detach"), [self], |[node_ref]| {
+            Ok((Op::Detach, node_ref.dtype, node_ref.shape.clone()))
         })
     }
 }
@@ -130,17 +127,13 @@ struct Backward<'a> {
     result: &'a LazyBuffer,
     graph: &'a Graph,
     wanted: HashSet<NodeId>,
-    at: At,
+    by: By,
 }
 
 impl Backward<'_> {
     /// Returns the adjoints of the wanted nodes that the result depends on.
-    fn run(self) -> Result<HashMap<NodeId, LazyBuffer>, LazyBuffer> {
-        let Some(root) = self.result.node_ref().ok().map(|node_ref| node_ref.id) else {
-            return Err(self.result.clone());
-        };
-        let (order, known) = self.between(root);
-        let between: HashSet<NodeId> = order.iter().copied().collect();
+    fn run(self, root: NodeId) -> Result<HashMap<NodeId, LazyBuffer>, LazyBuffer> {
+        let (order, between, known) = self.between(root);
         let mut adjoints: HashMap<NodeId, LazyBuffer> = HashMap::new();
         let mut found = HashMap::new();
         let (dtype, shape) = (self.result.dtype(), self.result.shape());
@@ -162,7 +155,7 @@ impl Backward<'_> {
                 operands: &operands,
                 result: buffer,
                 adjoint: &adjoint,
-                at: self.at,
+                by: self.by,
             };
             let is_wanted = |operand: usize| between.contains(&node.operands[operand]);
             for (operand, part) in rule.operand_adjoints(&is_wanted)? {
@@ -177,43 +170,28 @@ impl Backward<'_> {
         Ok(found)
     }
 
-    /// Returns the float nodes between the result and the wanted nodes, each after all its users; and these nodes with
-    /// their operands.
-    fn between(&self, root: NodeId) -> (Vec<NodeId>, HashMap<NodeId, Snapshot>) {
+    /// Returns the float nodes between the result and the wanted nodes, each after all its users; the same as a set; and
+    /// these nodes with their operands.
+    fn between(&self, root: NodeId) -> (Vec<NodeId>, HashSet<NodeId>, HashMap<NodeId, Snapshot>) {
         let mut arena = self.graph.lock();
-        let mut depends: HashMap<NodeId, bool> = HashMap::new();
-        let mut order = Vec::new();
-        // A node, and the number of its operands that have been visited.
-        let mut pending: Vec<(NodeId, usize)> = vec![(root, 0)];
-        while let Some((id, seen)) = pending.pop() {
-            if depends.contains_key(&id) {
-                continue;
-            }
-            let node = arena.node(id);
-            if let Some(operand) = node.differentiated().get(seen) {
-                pending.push((id, seen + 1));
-                pending.push((*operand, 0));
-                continue;
-            }
+        let mut order = arena.needed([root], Node::differentiated);
+        let mut between: HashSet<NodeId> = HashSet::new();
+        order.retain(|id| {
+            let node = arena.node(*id);
             let mut operands = node.differentiated().iter();
-            let through = operands.any(|operand| depends[operand]);
-            let is_between = node.dtype.is_float() && (through || self.wanted.contains(&id));
-            depends.insert(id, is_between);
-            if is_between {
-                order.push(id);
-            }
-        }
-        // Operands were added before their users.
+            let through = operands.any(|operand| between.contains(operand));
+            let is_between = node.dtype.is_float() && (through || self.wanted.contains(id));
+            is_between && between.insert(*id)
+        });
         order.reverse();
         let operands = order.iter().flat_map(|id| &arena.node(*id).operands);
         let all: HashSet<NodeId> = operands.chain(&order).copied().collect();
         let snapshot = |id: NodeId| {
-            arena.add_reference(id);
+            let buffer = LazyBuffer::of_node(self.graph, &mut arena, id);
             let node = arena.node(id).clone();
-            let buffer = LazyBuffer::of_node(self.graph, id, &node);
             (id, Snapshot { node, buffer })
         };
         let known = all.into_iter().map(snapshot).collect();
-        (order, known)
+        (order, between, known)
     }
 }

@@ -7,7 +7,7 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp};
 use smallvec::{SmallVec, smallvec};
 
-use crate::error::{At, Why, why};
+use crate::error::{By, Why, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Graph;
 use crate::lazy::node::{Layout, Node, Op};
@@ -26,7 +26,7 @@ pub(super) struct Rule<'a> {
     /// The result of the node.
     pub(super) result: &'a LazyBuffer,
     pub(super) adjoint: &'a LazyBuffer,
-    pub(super) at: At,
+    pub(super) by: By,
 }
 
 impl Rule<'_> {
@@ -74,7 +74,7 @@ impl Rule<'_> {
             Op::Set(layout) => self.set(layout),
             Op::Function(function) => self.function(*function),
             Op::Custom(custom) => {
-                let name = custom.callee.name();
+                let name = custom.kernel.name();
                 let why = format!(
                     "kernel `{name}` has no gradient: `detach` its result, or use operations"
                 );
@@ -109,7 +109,7 @@ impl Rule<'_> {
 
     fn refused(&self, why: impl Into<Why>) -> LazyBuffer {
         let operand = (self.node.dtype, self.node.shape.clone());
-        LazyBuffer::refused("grad", [operand], why, self.at)
+        LazyBuffer::refused(self.by, [operand], why)
     }
 
     fn no_gradient(&self, op: &str) -> LazyBuffer {

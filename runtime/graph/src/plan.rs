@@ -58,7 +58,7 @@ impl Temporary {
     }
 
     /// Returns `true` if both are live at the same time when items run in order.
-    pub(super) fn overlaps(&self, other: &Temporary) -> bool {
+    fn overlaps(&self, other: &Temporary) -> bool {
         self.first() <= other.last() && other.first() <= self.last()
     }
 
