@@ -40,9 +40,6 @@ codes! {
     /// The lanes whose mask is set.
     LOAD_LAST: INVALID, VEX_Vmaskmovps_ymm_ymm_m256;
     STORE_LAST: INVALID, VEX_Vmaskmovps_m256_ymm_ymm;
-    /// Between the bits of a mask register and vectors with all bits of a lane, or none.
-    MASK_OF_LANES: EVEX_Vpmovd2m_kr_zmm, INVALID;
-    LANES_OF_MASK: EVEX_Vpmovm2d_zmm_kr, INVALID;
     /// `a` times two to the power of `b`; integers, shifted by a number of bits.
     SCALE: EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er, INVALID;
     SUB_WHOLE: INVALID, VEX_Vpsubd_ymm_ymm_ymmm256;

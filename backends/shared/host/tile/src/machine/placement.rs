@@ -21,7 +21,7 @@ impl<'a> Machine<'a> {
         self.retained_lane = lane;
         for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
             if let Slot::Retained { unit, size } = *slot {
-                let bytes = unit as usize * self.job.retained_lanes + size as usize * lane;
+                let bytes = unit as usize * self.job.launch.retained_lanes + size as usize * lane;
                 *to = self.retained.wrapping_add(bytes);
             }
         }
@@ -32,30 +32,26 @@ impl<'a> Machine<'a> {
     pub(super) fn lanes<'b>(&'b self, path: &'b Path, at: At) -> Lanes<'b> {
         let At { outer, inner } = at;
         let launch = self.job.launch;
+        let outer_axes = &launch.outer;
         let (axes, strides, (start, n), still) = match self.job.plan.template {
             Template::Row => (
                 &launch.inner,
-                &path.inner,
+                &path.inner[..],
                 inner,
-                launch.outer.offset(&path.outer, outer.0),
+                outer_axes.offset(&path.outer, outer.0),
+            ),
+            Template::Column if self.job.launch.tiles.block.is_some() => (
+                &self.block,
+                &path.outer[outer_axes.rank - 2..],
+                (0, outer.1),
+                outer_axes.offset(&path.outer, outer.0),
             ),
             Template::Column => (
-                &launch.outer,
-                &path.outer,
+                outer_axes,
+                &path.outer[..],
                 outer,
                 launch.inner.offset(&path.inner, inner.0),
             ),
-            Template::Flat if self.job.tiles.block.is_some() => {
-                let axes = &launch.outer;
-                return Lanes {
-                    axes: &self.block,
-                    strides: &path.outer[axes.rank - 2..axes.rank],
-                    start: 0,
-                    n: outer.1,
-                    still: axes.offset(&path.outer, outer.0),
-                };
-            }
-            Template::Flat => (&launch.outer, &path.outer, outer, 0),
         };
         Lanes {
             axes,
@@ -144,7 +140,7 @@ impl<'a> Machine<'a> {
     ) {
         let job = self.job;
         for &(what, slot) in prefetches {
-            let start = |tile: usize| job.tiles.tile(&job.launch.inner, tile).0;
+            let start = |tile: usize| job.launch.tiles.tile(&job.launch.inner, tile).0;
             let (path, size, row, start) = match what {
                 Prefetch::Target(target) => {
                     let path = &job.launch.paths[job.plan.inputs.len() + usize::from(target)];
@@ -158,7 +154,7 @@ impl<'a> Machine<'a> {
                 Prefetch::Input(input) => {
                     let path = &job.launch.paths[usize::from(input)];
                     let size = job.plan.inputs[usize::from(input)].size;
-                    match tile + 1 < job.tiles.count {
+                    match tile + 1 < job.launch.tiles.count {
                         true => (path, size, row, start(tile + 1)),
                         false => (path, size, (row + 1).min(job.launch.outer.total - 1), 0),
                     }

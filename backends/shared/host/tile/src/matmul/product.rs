@@ -19,6 +19,40 @@ pub(super) struct Matrix<'a> {
 }
 
 impl Matrix<'_> {
+    /// Returns a matrix of contiguous rows of this length.
+    pub(super) fn dense<T>(base: *mut T, columns: usize) -> Self {
+        Self {
+            base: base.cast(),
+            batch: &[],
+            row: columns as isize,
+            column: 1,
+            bytes: (0, 0),
+        }
+    }
+
+    /// Copies the matrix to contiguous rows, and returns these.
+    ///
+    /// # Safety
+    /// Every element lies in its binding, and there is room for the copy.
+    #[inline(always)]
+    pub(super) unsafe fn copied<T: Copy, U>(
+        &self,
+        to: *mut U,
+        [rows, columns]: [usize; 2],
+        cast: impl Fn(T) -> U,
+    ) -> Self {
+        for row in 0..rows {
+            for column in 0..columns {
+                // SAFETY: the caller's promises.
+                unsafe {
+                    let value = cast(*self.at::<T>(row, column));
+                    to.add(row * columns + column).write(value);
+                }
+            }
+        }
+        Self::dense(to, columns)
+    }
+
     /// Returns the place of an element.
     #[inline(always)]
     pub(super) fn at<T>(&self, row: usize, column: usize) -> *mut T {
@@ -26,7 +60,7 @@ impl Matrix<'_> {
         self.base.cast::<T>().wrapping_offset(place)
     }
 
-    fn transposed(self) -> Self {
+    pub(super) fn transposed(self) -> Self {
         Self {
             row: self.column,
             column: self.row,
