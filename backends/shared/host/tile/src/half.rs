@@ -92,11 +92,19 @@ mod tests {
             };
             let near = |value: f64, to| Number::Float(value).bits(to) as u16;
             let (single, half) = (value as f32, near(value, DType::F16));
-            assert_eq!(F16::of_f32(Number::Float(value).to_odd()).0, half, "{value:e}");
+            assert_eq!(
+                F16::of_f32(Number::Float(value).to_odd()).0,
+                half,
+                "{value:e}"
+            );
             let half = near(f64::from(single), DType::F16);
             assert_eq!(F16::of_f32(single).0, half, "{value:e}");
             let half = near(value, DType::Bf16);
-            assert_eq!(bf16::from_f32(Number::Float(value).to_odd()).to_bits(), half, "{value:e}");
+            assert_eq!(
+                bf16::from_f32(Number::Float(value).to_odd()).to_bits(),
+                half,
+                "{value:e}"
+            );
         }
     }
 }

@@ -230,6 +230,8 @@ pub(crate) struct Plan {
     pub(crate) unit: u32,
     pub(crate) registers: u32,
     pub(crate) retained: u32,
+    /// The slots of retained values, each with the bytes per lane of those before it, and its own.
+    pub(crate) retained_slots: Vec<(SlotId, usize, usize)>,
     /// The approximate cost of an element, in 1 / `COST_UNIT` nanoseconds.
     pub(crate) cost: u64,
     /// Whether a body has machine code.

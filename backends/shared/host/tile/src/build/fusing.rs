@@ -24,12 +24,7 @@ impl Builder<'_> {
         }]
     }
 
-    pub(super) fn fuse(
-        &mut self,
-        _: &[ValueId],
-        _: &mut Vec<&Accumulator>,
-        _: &[ValueId],
-    ) -> bool {
+    pub(super) fn fuse(&mut self, _: &[ValueId], _: &mut Vec<&Accumulator>, _: &[ValueId]) -> bool {
         false
     }
 }
@@ -38,8 +33,8 @@ impl Builder<'_> {
 mod here {
     use std::sync::Arc;
 
-    use millstream_ir::nest::{Level, Op, Stride, Value};
     use millstream_ir::DType;
+    use millstream_ir::nest::{Level, Op, Stride, Value};
 
     use super::*;
     use crate::fuse::{self, Fused, Node, PrefetchKind, Recipe};
@@ -76,8 +71,7 @@ mod here {
                 });
                 let folds =
                     |fold: &Accumulator| self.can_be_folded(fold) && values.contains(&fold.of);
-                let is_worth_it =
-                    values.len() >= OPERATIONS_MIN || accumulators.iter().any(folds);
+                let is_worth_it = values.len() >= OPERATIONS_MIN || accumulators.iter().any(folds);
                 parts.push(Part {
                     fuses: fuses && is_worth_it,
                     values,

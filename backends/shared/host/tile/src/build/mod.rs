@@ -115,7 +115,9 @@ impl Builder<'_> {
 
     /// Allocates a scalar for a word.
     fn word(&mut self, word: Word) -> SlotId {
-        self.plan.words.push((word, self.slots.scalars.len() as u32));
+        self.plan
+            .words
+            .push((word, self.slots.scalars.len() as u32));
         self.slots.scalar(0)
     }
 

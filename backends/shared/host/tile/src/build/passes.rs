@@ -170,9 +170,8 @@ impl Builder<'_> {
     /// Returns the values that a pass computes for each element, in order.
     fn body_values(&self, roots: &[ValueId]) -> Vec<ValueId> {
         // Retained values, and values computed once a row, exist already.
-        let is_new = |index: usize| {
-            self.shape.class[index] == Class::Inner && self.places[index].is_none()
-        };
+        let is_new =
+            |index: usize| self.shape.class[index] == Class::Inner && self.places[index].is_none();
         // The index of a gather in runs is not computed.
         let is_computed = |index: usize| is_new(index) && !self.is_in_runs(index as ValueId);
         let needed = self.nest.needed(roots.iter().copied(), is_computed);

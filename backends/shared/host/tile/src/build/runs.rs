@@ -49,8 +49,7 @@ impl Builder<'_> {
                     *axis = self.unplaced_input(InputKind::Index(*axis), 8, scope, true);
                 }
                 Step::Load(access, dtype) => {
-                    let (kind, (scope, _)) =
-                        (InputKind::Elements(*access), self.scope_of(*access));
+                    let (kind, (scope, _)) = (InputKind::Elements(*access), self.scope_of(*access));
                     *access = self.unplaced_input(kind, dtype.size(), scope, true);
                 }
                 _ => {}

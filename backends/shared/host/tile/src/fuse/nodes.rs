@@ -6,9 +6,7 @@ use iced_x86::Register;
 use millstream_ir::{BinaryOp, UnaryOp};
 
 use super::assembler::{Assembler, Operand, Vector};
-use super::codes::{
-    ADD, AND, BLEND, COMPARE, DIV, MAX, MIN, MUL, ROUND, SQRT, SUB, Wide, XOR,
-};
+use super::codes::{ADD, AND, BLEND, COMPARE, DIV, MAX, MIN, MUL, ROUND, SQRT, SUB, Wide, XOR};
 use super::{Node, NodeId};
 
 /// How [`ROUND`] rounds, without raising an exception.

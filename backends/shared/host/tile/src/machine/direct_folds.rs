@@ -28,7 +28,10 @@ impl Machine<'_> {
         // SAFETY: the caller's promises; the input is used in place, and the launch was checked; the plan gives the
         // accumulators their type.
         unsafe {
-            self.place_input(fold.input, At::new(outer, (0, if is_row { len } else { 1 })));
+            self.place_input(
+                fold.input,
+                At::new(outer, (0, if is_row { len } else { 1 })),
+            );
             let from = self.slots[usize::from(input.slot)];
             if is_row {
                 (fold.run)(accumulator, from, from, from, len);

@@ -79,8 +79,6 @@ pub(crate) struct Machine<'a> {
     retained: *mut u8,
     /// The axes of the tile, if tiles are blocks.
     block: Axes,
-    /// The lane that the slots of retained values point to.
-    retained_lane: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -95,17 +93,15 @@ impl<'a> Machine<'a> {
         let registers =
             plan.unit as usize * job.launch.tiles.lanes + plan.registers as usize * REGISTER_GAP;
         let retained = plan.retained as usize * job.launch.retained_lanes;
-        let Buffers { memory, slots } = scratch.reserve(scalars + registers + retained, plan.slots.len());
+        let Buffers { memory, slots } =
+            scratch.reserve(scalars + registers + retained, plan.slots.len());
         let at = |bytes: usize| memory.wrapping_add(bytes);
         for (to, slot) in slots.iter_mut().zip(&plan.slots) {
             *to = match *slot {
                 Slot::Scalar(index) => at(index as usize * 8),
-                Slot::Register { unit, index } => {
-                    at(scalars + unit as usize * job.launch.tiles.lanes + index as usize * REGISTER_GAP)
-                }
-                Slot::Retained { unit, .. } => {
-                    at(scalars + registers + unit as usize * job.launch.retained_lanes)
-                }
+                Slot::Register { unit, index } => at(scalars
+                    + unit as usize * job.launch.tiles.lanes
+                    + index as usize * REGISTER_GAP),
                 Slot::Placed => std::ptr::null_mut(),
             };
         }
@@ -119,7 +115,6 @@ impl<'a> Machine<'a> {
                 rank: 2,
                 ..Axes::NONE
             },
-            retained_lane: 0,
         };
         // SAFETY: the scratch memory has room for the scalars; the caller's promises.
         unsafe {
@@ -190,7 +185,9 @@ impl<'a> Machine<'a> {
                 }
                 // SAFETY: as above.
                 #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
-                Instruction::Fused(fused) => unsafe { fused.run(self.slots, n, self.job.launch.streams) },
+                Instruction::Fused(fused) => unsafe {
+                    fused.run(self.slots, n, self.job.launch.streams)
+                },
             }
         }
     }

@@ -4,7 +4,7 @@ use super::{At, Machine};
 use crate::kernels::by_size;
 use crate::lanes::Lanes;
 use crate::plan::{InputKind, Prefetch, Scope, Template};
-use crate::slot::{Slot, SlotId};
+use crate::slot::SlotId;
 use crate::space::Path;
 
 impl<'a> Machine<'a> {
@@ -14,16 +14,9 @@ impl<'a> Machine<'a> {
         let plan = self.job.plan;
         // SAFETY: slot 0 is a scalar, the position.
         unsafe { self.slots[0].cast::<i64>().write(position as i64) };
-        // Most rows are one tile, so the retained values stay in place.
-        if plan.retained == 0 || lane == self.retained_lane {
-            return;
-        }
-        self.retained_lane = lane;
-        for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
-            if let Slot::Retained { unit, size } = *slot {
-                let bytes = unit as usize * self.job.launch.retained_lanes + size as usize * lane;
-                *to = self.retained.wrapping_add(bytes);
-            }
+        for &(slot, before, size) in &plan.retained_slots {
+            let bytes = before * self.job.launch.retained_lanes + size * lane;
+            self.slots[usize::from(slot)] = self.retained.wrapping_add(bytes);
         }
     }
 

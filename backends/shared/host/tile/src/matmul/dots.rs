@@ -67,7 +67,15 @@ impl Product<'_> {
     /// # Safety
     /// As for [`Product::dots`].
     pub(super) unsafe fn dots_of_rows<T: Number, const L: usize>(&self, level: Level) {
-        let Self { m, n, k, lhs, rhs, out, .. } = *self;
+        let Self {
+            m,
+            n,
+            k,
+            lhs,
+            rhs,
+            out,
+            ..
+        } = *self;
         let (copies_left, copies_right) = (lhs.column != 1, rhs.row != 1);
         let at_once = if copies_right { COLUMNS_COPIED } else { n };
         let left_len = if copies_left { m * k } else { 0 };
@@ -94,7 +102,13 @@ impl Product<'_> {
                         base: from(&out),
                         ..out
                     };
-                    let product = Product { n: columns, lhs, rhs, out, ..*self };
+                    let product = Product {
+                        n: columns,
+                        lhs,
+                        rhs,
+                        out,
+                        ..*self
+                    };
                     run_loop(level, Rows::<T, L>(product, PhantomData));
                 }
             }
@@ -154,7 +168,9 @@ impl<T: Number, const L: usize> Rows<'_, T, L> {
         row: usize,
         column: usize,
     ) {
-        let Product { k, lhs, rhs, out, .. } = &self.0;
+        let Product {
+            k, lhs, rhs, out, ..
+        } = &self.0;
         let mut sums = [[[T::ZERO; L]; C]; R];
         let rest = k % L;
         // SAFETY: the caller's promises.
