@@ -137,15 +137,6 @@ pub(crate) struct Target {
     pub(crate) staging: SlotId,
 }
 
-/// Elements of a row that are prefetched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Prefetch {
-    /// The elements that an input reads in the next step, or in the first step of the next row.
-    Input(u16),
-    /// The elements that a target stores in this step, in the last pass.
-    Target(u16),
-}
-
 /// A gather that may be read in runs. Its elements are read like those of an access, and in place if they are
 /// contiguous.
 #[derive(Clone, Debug)]
@@ -197,8 +188,6 @@ pub(crate) struct Pass {
     pub(crate) body: Vec<Instruction>,
     /// Set if the body only folds an input: then a long row is folded at once, or several steps across rows.
     pub(crate) direct_fold: Option<DirectFold>,
-    /// What the body prefetches, with the slots of the addresses.
-    pub(crate) prefetches: Vec<(Prefetch, SlotId)>,
     /// What follows the last step: the results of reductions, and values computed from them once a row.
     pub(crate) end: Vec<Instruction>,
 }

@@ -265,7 +265,6 @@ impl<'a> Machine<'a> {
                         self.place_targets(Scope::Inner, at);
                     }
                     self.place_inputs(&pass.inputs, at);
-                    self.place_prefetches(&pass.prefetches, piece, step);
                     self.execute(&pass.body, lanes);
                     if index == last {
                         self.write_back(Scope::Inner, at);

@@ -3,8 +3,7 @@
 use super::{At, Machine};
 use crate::kernels::by_size;
 use crate::lanes::Lanes;
-use crate::plan::{InputKind, Prefetch, Scope, Template};
-use crate::slot::SlotId;
+use crate::plan::{InputKind, Scope, Template};
 use crate::space::Path;
 
 impl<'a> Machine<'a> {
@@ -121,43 +120,6 @@ impl<'a> Machine<'a> {
             // SAFETY: the launch was checked, so each element lies in its binding; nothing else overlaps the target.
             unsafe { lanes.transpose(base, target, to.outer[rows]) };
         });
-    }
-
-    /// Computes the addresses to be prefetched at a tile of a row.
-    #[inline]
-    pub(super) fn place_prefetches(
-        &mut self,
-        prefetches: &[(Prefetch, SlotId)],
-        row: usize,
-        tile: usize,
-    ) {
-        let job = self.job;
-        for &(what, slot) in prefetches {
-            let start = |tile: usize| job.launch.tiles.tile(&job.launch.inner, tile).0;
-            let (path, size, row, start) = match what {
-                Prefetch::Target(target) => {
-                    let path = &job.launch.paths[job.plan.inputs.len() + usize::from(target)];
-                    (
-                        path,
-                        job.plan.targets[usize::from(target)].size,
-                        row,
-                        start(tile),
-                    )
-                }
-                Prefetch::Input(input) => {
-                    let path = &job.launch.paths[usize::from(input)];
-                    let size = job.plan.inputs[usize::from(input)].size;
-                    match tile + 1 < job.launch.tiles.count {
-                        true => (path, size, row, start(tile + 1)),
-                        false => (path, size, (row + 1).min(job.launch.outer.total - 1), 0),
-                    }
-                }
-            };
-            let lanes = self.lanes(path, At::new((row, 1), (start, 1)));
-            // Prefetching elements of a path that is not direct is useless, but harmless.
-            let offset = (lanes.still + lanes.first()).wrapping_mul(size as isize);
-            self.slots[usize::from(slot)] = path.base.wrapping_offset(offset);
-        }
     }
 
     /// Places every target of a scope: in the binding's memory, or in its staging register.
