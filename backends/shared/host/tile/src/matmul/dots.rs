@@ -85,27 +85,27 @@ impl Product<'_> {
             let memory = scratch.reserve(bytes, 0).memory.cast::<T>();
             // SAFETY: there is room for the copies; the caller's promises.
             unsafe {
-                let lhs = match copies_left {
-                    true => lhs.copied(memory, [m, k], |value: T| value),
-                    false => lhs,
-                };
+                let mut left = lhs;
+                if copies_left {
+                    left = Matrix::dense(memory, k);
+                    lhs.copy_to(&left, [m, k], |value: T| value);
+                }
                 for column in (0..n).step_by(at_once) {
-                    let from = |matrix: &Matrix<'_>| matrix.at::<T>(0, column).cast();
                     let columns = at_once.min(n - column);
-                    let (base, to) = (from(&rhs), memory.add(left_len));
-                    let mut rhs = Matrix { base, ..rhs };
+                    let before = (column * size_of::<T>()) as isize;
+                    let (from, out) = (
+                        rhs.moved(before * rhs.column),
+                        out.moved(before * out.column),
+                    );
+                    let mut right = from;
                     if copies_right {
-                        let rows = rhs.transposed();
-                        rhs = rows.copied(to, [columns, k], |value: T| value).transposed();
+                        right = Matrix::dense(memory.add(left_len), k).transposed();
+                        from.copy_to(&right, [k, columns], |value: T| value);
                     }
-                    let out = Matrix {
-                        base: from(&out),
-                        ..out
-                    };
                     let product = Product {
                         n: columns,
-                        lhs,
-                        rhs,
+                        lhs: left,
+                        rhs: right,
                         out,
                         ..*self
                     };

@@ -64,24 +64,18 @@ impl Product<'_> {
                 memory.wrapping_add(m * k),
                 memory.wrapping_add(m * k + k * n),
             );
-            // SAFETY: there is room for the three matrices; the caller's promises.
-            let block = unsafe {
-                Self {
-                    lhs: self.lhs.copied(a, [m, k], widen),
-                    rhs: self.rhs.copied(b, [k, n], widen),
-                    out: Matrix::dense(c, n),
-                    ..*self
-                }
+            let block = Self {
+                lhs: Matrix::dense(a, k),
+                rhs: Matrix::dense(b, n),
+                out: Matrix::dense(c, n),
+                ..*self
             };
-            // SAFETY: as above; the matrices do not overlap.
+            // SAFETY: there is room for the three matrices, which do not overlap; the caller's promises.
             unsafe {
+                self.lhs.copy_to(&block.lhs, [m, k], widen);
+                self.rhs.copy_to(&block.rhs, [k, n], widen);
                 block.gemm_floats(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0);
-                for row in 0..m {
-                    for column in 0..n {
-                        let value = narrow(*c.add(row * n + column));
-                        self.out.at::<T>(row, column).write(value);
-                    }
-                }
+                block.out.copy_to(&self.out, [m, n], narrow);
             }
         });
     }

@@ -254,25 +254,15 @@ impl MatmulCode {
             let batch: isize = steps
                 .map(|(stride, index)| *stride as isize * *index as isize)
                 .sum();
-            matrix.base.wrapping_offset(
-                (batch + row as isize * matrix.row + column as isize * matrix.column) * size,
-            )
+            (batch + row as isize * matrix.row + column as isize * matrix.column) * size
         };
+        let Product { lhs, rhs, out, .. } = *product;
         let block = Product {
             m: rows.len(),
             n: columns.len(),
-            lhs: Matrix {
-                base: place(&product.lhs, rows.start, 0),
-                ..product.lhs
-            },
-            rhs: Matrix {
-                base: place(&product.rhs, 0, columns.start),
-                ..product.rhs
-            },
-            out: Matrix {
-                base: place(&product.out, rows.start, columns.start),
-                ..product.out
-            },
+            lhs: lhs.moved(place(&lhs, rows.start, 0)),
+            rhs: rhs.moved(place(&rhs, 0, columns.start)),
+            out: out.moved(place(&out, rows.start, columns.start)),
             ..*product
         };
         // SAFETY: `measure` checked that every element lies in its binding, and that the output overlaps neither

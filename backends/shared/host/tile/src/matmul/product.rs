@@ -30,27 +30,34 @@ impl Matrix<'_> {
         }
     }
 
-    /// Copies the matrix to contiguous rows, and returns these.
+    /// Returns the matrix that begins with an element this far from the first one.
+    pub(super) fn moved(self, bytes: isize) -> Self {
+        Self {
+            base: self.base.wrapping_offset(bytes),
+            ..self
+        }
+    }
+
+    /// Copies the elements to another matrix.
     ///
     /// # Safety
-    /// Every element lies in its binding, and there is room for the copy.
+    /// Every element lies in its binding, or in memory that has room for it.
     #[inline(always)]
-    pub(super) unsafe fn copied<T: Copy, U>(
+    pub(super) unsafe fn copy_to<T: Copy, U>(
         &self,
-        to: *mut U,
+        to: &Matrix<'_>,
         [rows, columns]: [usize; 2],
         cast: impl Fn(T) -> U,
-    ) -> Self {
+    ) {
         for row in 0..rows {
             for column in 0..columns {
                 // SAFETY: the caller's promises.
                 unsafe {
                     let value = cast(*self.at::<T>(row, column));
-                    to.add(row * columns + column).write(value);
+                    to.at::<U>(row, column).write(value);
                 }
             }
         }
-        Self::dense(to, columns)
     }
 
     /// Returns the place of an element.
