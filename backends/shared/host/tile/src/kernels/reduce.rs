@@ -18,7 +18,7 @@ use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 pub(crate) const SIDE_BY_SIDE: usize = 64;
 
 /// Elements combined side by side: as many vectors as hide the latency of an operation.
-const ABREAST: usize = 32;
+pub(super) const ABREAST: usize = 32;
 
 /// The number of partial results left after combining halves, as long as that is one instruction for many.
 pub(crate) const FEW: usize = 4;

@@ -3,6 +3,7 @@
 use super::{At, Machine};
 use crate::kernels::by_size;
 use crate::lanes::Lanes;
+use crate::launch::Launch;
 use crate::plan::{InputKind, Scope, Template};
 use crate::space::Path;
 
@@ -17,6 +18,13 @@ impl<'a> Machine<'a> {
             let bytes = before * self.job.launch.retained_lanes + size * lane;
             self.slots[usize::from(slot)] = self.retained.wrapping_add(bytes);
         }
+    }
+
+    /// Returns the offset of the first element of a path at a step.
+    #[inline(always)]
+    fn first(&self, path: &Path, at: At) -> isize {
+        let Launch { outer, inner, .. } = self.job.launch;
+        outer.offset(&path.outer, at.outer.0) + inner.offset(&path.inner, at.inner.0)
     }
 
     /// Returns the lanes of a path at a step, and its offset along the other axes.
@@ -68,12 +76,12 @@ impl<'a> Machine<'a> {
     pub(super) unsafe fn place_input(&mut self, input: u16, at: At) {
         let path = &self.job.launch.paths[usize::from(input)];
         let input = &self.job.plan.inputs[usize::from(input)];
-        let lanes = self.lanes(path, at);
-        if input.is_in_place(path, lanes.n) {
-            let offset = (lanes.still + lanes.first()) * input.size as isize;
+        if input.is_in_place(path, at.outer.1.max(at.inner.1)) {
+            let offset = self.first(path, at) * input.size as isize;
             self.slots[usize::from(input.slot)] = path.base.wrapping_offset(offset);
             return;
         }
+        let lanes = self.lanes(path, at);
         let staging = match input.direct_target {
             // Targets are placed before inputs.
             Some(target) => self.job.plan.targets[usize::from(target)].slot,
@@ -93,7 +101,7 @@ impl<'a> Machine<'a> {
                     self.load_runs(gathered, input.size, staging, &lanes, at)
                 }
                 InputKind::Index(_) | InputKind::Offsets(_) if input.is_uniform => {
-                    let offset = path.origin + lanes.still + lanes.first();
+                    let offset = path.origin + self.first(path, at);
                     staging.cast::<i64>().write(offset as i64);
                     staging
                 }
@@ -132,8 +140,7 @@ impl<'a> Machine<'a> {
             }
             let path = &self.job.launch.paths[plan.inputs.len() + index];
             self.slots[usize::from(target.slot)] = if path.is_direct {
-                let lanes = self.lanes(path, at);
-                let offset = lanes.still + lanes.first();
+                let offset = self.first(path, at);
                 path.base.wrapping_offset(offset * target.size as isize)
             } else {
                 self.slots[usize::from(target.staging)]
