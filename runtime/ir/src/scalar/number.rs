@@ -33,7 +33,8 @@ impl Number {
 
     /// Returns the value as `f32`, rounded to odd: truncated, with the last bit set if this was inexact. A further
     /// rounding to a half then equals a single rounding.
-    pub(super) fn to_odd(self) -> f32 {
+    #[inline(always)]
+    pub fn to_odd(self) -> f32 {
         let (near, exact, beyond) = match self {
             Number::Float(value) => {
                 let near = value as f32;

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use choice::tile_lanes;
+use choice::tile;
 use millstream_ir::nest::Op;
 use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
 use millstream_protocol::NativeView;
@@ -20,9 +20,8 @@ use crate::options::Options;
 use crate::plan::Template;
 use crate::plans::Plans;
 use crate::prepare_error::PrepareError;
-use crate::scratch::Scratch;
+use crate::scratch::{Cached, Scratch, with_cached};
 use crate::team::{RunError, Team};
-use crate::tiles::Tiles;
 
 /// A nest, compiled for every template that can run it.
 #[derive(Debug)]
@@ -68,8 +67,7 @@ pub(crate) fn blockings(nest: &Nest, vectors: &[u8]) -> Vec<Blocking> {
 const PREPARED_MAX: usize = 8;
 
 thread_local! {
-    /// Taken while in use: a nested launch on the same thread finds none and makes its own.
-    static LAUNCHES: Cell<Option<Box<[Prepared; PREPARED_MAX]>>> = const { Cell::new(None) };
+    static LAUNCHES: Cached<[Prepared; PREPARED_MAX]> = const { Cell::new(None) };
 }
 
 /// A checked and partitioned launch, with its arguments: a launch with the same bindings and words skips the checks.
@@ -81,25 +79,12 @@ struct Prepared {
     words: Vec<u64>,
     window: Option<Window>,
     launch: Launch,
-    execution: Execution,
-}
-
-/// How a launch is executed.
-#[derive(Clone, Copy, Default)]
-struct Execution {
     /// The number of the plan, and whether it is the one with machine code.
     plan: usize,
     fuses: bool,
-    tiles: Tiles,
-    retained_lanes: usize,
     /// Rows, or tiles, of the whole launch, and of a piece of it.
     rows: usize,
     in_piece: usize,
-    elements: usize,
-    streams: bool,
-    transposes_only: bool,
-    /// Every thread visits all rows, and scatters only to its own share of the indices.
-    splits_scatter: bool,
 }
 
 impl Prepared {
@@ -113,8 +98,7 @@ impl Prepared {
     ) -> Result<(), PrepareError> {
         self.of = 0;
         let launch = &mut self.launch;
-        let elements = launch.outer.total * launch.inner.total.max(1);
-        let fuses = code.plans.fuses(elements);
+        let fuses = code.plans.fuses(launch.elements());
         let (mut choices, mut number) = (code.plans.choices(), 0);
         let (variant, plan) = loop {
             let variants = choices.next().unwrap_or_default();
@@ -128,38 +112,18 @@ impl Prepared {
             number += variants.len();
             launch.measure(&code.nest, views, words)?;
         };
-        let (tiles, retained_lanes) = tile_lanes(plan, &variant.over_tiles, launch);
-        let mut transposes_only = false;
-        let tiles = match launch.arrange_blocks(plan) {
-            true => {
-                transposes_only = launch.transposes_only(plan);
-                tiles.in_blocks(&launch.outer)
-            }
-            false if launch.moves_densely(plan) => Tiles::of_moves(&launch.outer),
-            false => tiles,
-        };
-        launch.mark_direct_paths(plan, &tiles);
+        tile(launch, plan, &variant.over_tiles);
         let rows = match plan.template {
             Template::Row => launch.outer.total,
-            _ => tiles.count,
+            Template::Column => launch.tiles.count,
         };
-        let elements = launch.outer.total * launch.inner.total.max(1);
-        let in_piece = match elements > PIECE_ELEMENTS && launch.rows_are_disjoint(plan) {
+        let elements = launch.elements();
+        self.in_piece = match elements > PIECE_ELEMENTS && launch.rows_are_disjoint(plan) {
             true => (PIECE_ELEMENTS * rows / elements).clamp(1, rows),
             false => rows,
         };
-        self.execution = Execution {
-            plan: number,
-            fuses,
-            tiles,
-            retained_lanes,
-            rows,
-            in_piece,
-            elements,
-            streams: launch.streams(plan),
-            transposes_only,
-            splits_scatter: elements > PIECE_ELEMENTS && launch.scatter_is_sole_store,
-        };
+        launch.scatter_is_sole_store &= elements > PIECE_ELEMENTS;
+        (self.plan, self.fuses, self.rows) = (number, fuses, rows);
         self.views.clear();
         self.views.extend_from_slice(views);
         self.words.clear();
@@ -207,13 +171,11 @@ impl NestCode {
         window: Option<Window>,
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
-        let retained = LAUNCHES.try_with(Cell::take).ok().flatten();
-        let mut launches = retained.unwrap_or_default();
-        let prepared = &mut launches[self.id as usize % PREPARED_MAX];
-        // SAFETY: the caller's promises.
-        let result = unsafe { self.run_with(prepared, views, words, window, team) };
-        let _ = LAUNCHES.try_with(|cell| cell.set(Some(launches)));
-        result
+        with_cached(&LAUNCHES, |launches| {
+            let prepared = &mut launches[self.id as usize % PREPARED_MAX];
+            // SAFETY: the caller's promises.
+            unsafe { self.run_with(prepared, views, words, window, team) }
+        })
     }
 
     unsafe fn run_with(
@@ -228,7 +190,7 @@ impl NestCode {
             && prepared.words == words
             && prepared.views == views
             && prepared.window == window;
-        let is_settled = prepared.execution.fuses || !self.plans.fuses(0);
+        let is_settled = prepared.fuses || !self.plans.fuses(0);
         if !is_known || !is_settled {
             prepared.of = 0;
             if !prepared.launch.measure(&self.nest, views, words)? {
@@ -236,8 +198,8 @@ impl NestCode {
             }
             prepared.prepare(self, views, words, window)?;
         }
-        let (launch, execution) = (&prepared.launch, prepared.execution);
-        let plan = self.plans.plan(&self.nest, execution.plan, execution.fuses);
+        let launch = &prepared.launch;
+        let plan = self.plans.plan(&self.nest, prepared.plan, prepared.fuses);
         self.plans.ran();
         let job = Job {
             nest: &self.nest,
@@ -245,15 +207,12 @@ impl NestCode {
             launch,
             views,
             words,
-            tiles: execution.tiles,
-            retained_lanes: execution.retained_lanes,
-            streams: execution.streams,
-            transposes_only: execution.transposes_only,
             places: Part::ALL,
         };
-        let (rows, in_piece) = (execution.rows, execution.in_piece);
+        let (rows, in_piece) = (prepared.rows, prepared.in_piece);
         let threads = team.threads() as u64;
-        let splits_scatter = execution.splits_scatter && threads > 1;
+        // Every thread visits all rows, and scatters only to its own share of the indices.
+        let splits_scatter = launch.scatter_is_sole_store && threads > 1;
         let work = |pieces: Range<u64>| {
             let (mut job, mut own) = (job, 0..rows);
             if splits_scatter {
@@ -280,7 +239,7 @@ impl NestCode {
             work(0..1);
             return Ok(());
         }
-        let ns = (execution.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
+        let ns = (launch.elements() as u64).saturating_mul(plan.cost) / COST_UNIT;
         team.share(pieces, ns, &work).map_err(RunError::Panic)
     }
 }

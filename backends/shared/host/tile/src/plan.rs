@@ -15,13 +15,12 @@
 //! | *retained* | computed in one pass and stored for later ones, for every element of a row |
 //! | *run* | consecutive lanes of a gather whose index advances by a constant step |
 //!
-//! The same nest has up to three *templates*, which differ in what the lanes of a tile are:
+//! The same nest has up to two *templates*, which differ in what the lanes of a tile are:
 //!
 //! | template | for | lanes are | a step is |
 //! | --- | --- | --- | --- |
-//! | `Flat` | no inner axes | outer indices | - |
 //! | `Row` | reductions along memory | inner indices of one row | the next lanes of the row |
-//! | `Column` | reductions across memory | outer indices: many rows at once | the next inner index of all |
+//! | `Column` | reductions across memory, and nests without inner axes: these have one step | outer indices: many rows at once | the next inner index of all |
 //!
 //! A nest with reductions takes several passes. Each computes what the reductions of the next one need. Values of an
 //! earlier pass are retained as long as a row of them fits the cache, or computed again.
@@ -29,7 +28,6 @@
 use millstream_ir::nest::{AccessId, Word};
 use millstream_ir::{BinaryOp, DType};
 
-use crate::kernels::reduce::Reducer;
 use crate::level::{Kernel, Level};
 use crate::slot::{Slot, SlotId};
 use crate::space::Path;
@@ -37,9 +35,8 @@ use crate::space::Path;
 /// What the lanes of a tile are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Template {
-    #[default]
-    Flat,
     Row,
+    #[default]
     Column,
 }
 
@@ -140,15 +137,6 @@ pub(crate) struct Target {
     pub(crate) staging: SlotId,
 }
 
-/// Elements of a row that are prefetched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Prefetch {
-    /// The elements that an input reads in the next step, or in the first step of the next row.
-    Input(u16),
-    /// The elements that a target stores in this step, in the last pass.
-    Target(u16),
-}
-
 /// A gather that may be read in runs. Its elements are read like those of an access, and in place if they are
 /// contiguous.
 #[derive(Clone, Debug)]
@@ -183,15 +171,6 @@ pub(crate) struct IndexedAxis {
     pub(crate) writes: bool,
 }
 
-/// The accumulator of a reduction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Accumulator {
-    pub(crate) reducer: Reducer,
-    pub(crate) slot: SlotId,
-    /// The best element, if the accumulator is an index.
-    pub(crate) best: SlotId,
-}
-
 /// Folds many elements of an input at once, into one accumulator or into one per lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirectFold {
@@ -203,16 +182,12 @@ pub(crate) struct DirectFold {
 /// One pass over the inner axes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pass {
-    /// The accumulators of its reductions.
-    pub(crate) accumulators: Vec<Accumulator>,
     pub(crate) begin: Vec<Instruction>,
     /// The inputs whose address changes with every step.
     pub(crate) inputs: Vec<u16>,
     pub(crate) body: Vec<Instruction>,
     /// Set if the body only folds an input: then a long row is folded at once, or several steps across rows.
     pub(crate) direct_fold: Option<DirectFold>,
-    /// What the body prefetches, with the slots of the addresses.
-    pub(crate) prefetches: Vec<(Prefetch, SlotId)>,
     /// What follows the last step: the results of reductions, and values computed from them once a row.
     pub(crate) end: Vec<Instruction>,
 }
@@ -224,8 +199,8 @@ pub(crate) struct Plan {
     pub(crate) slots: Vec<Slot>,
     /// The initial scalars of a launch, which are its constants.
     pub(crate) scalars: Vec<u64>,
-    /// Words that are scalars: the word, its scalar, and its bytes.
-    pub(crate) words: Vec<(Word, u32, u32)>,
+    /// Words that are scalars, with their scalars.
+    pub(crate) words: Vec<(Word, u32)>,
     pub(crate) indexed: Vec<IndexedAxis>,
     pub(crate) gathered: Vec<Gathered>,
     pub(crate) inputs: Vec<Input>,
@@ -244,6 +219,8 @@ pub(crate) struct Plan {
     pub(crate) unit: u32,
     pub(crate) registers: u32,
     pub(crate) retained: u32,
+    /// The slots of retained values, each with the bytes per lane of those before it, and its own.
+    pub(crate) retained_slots: Vec<(SlotId, usize, usize)>,
     /// The approximate cost of an element, in 1 / `COST_UNIT` nanoseconds.
     pub(crate) cost: u64,
     /// Whether a body has machine code.

@@ -22,7 +22,7 @@ const FUSED_ELEMENTS_MIN: usize = 1 << 17;
 
 /// One plan for a nest without inner axes. Otherwise two along rows and two across: the first of each retains values
 /// for later passes, the second computes them again.
-const FLAT: &[(Template, bool)] = &[(Template::Flat, false)];
+const FLAT: &[(Template, bool)] = &[(Template::Column, false)];
 const REDUCING: &[(Template, bool)] = &[
     (Template::Row, true),
     (Template::Row, false),

@@ -10,8 +10,6 @@ pub(crate) enum Slot {
     Scalar(u32),
     /// A register: the bytes per lane, and the number, of the registers before it.
     Register { unit: u32, index: u32 },
-    /// As a register, with a part for each step.
-    Retained { unit: u32, size: u32 },
-    /// The current place of an input or a target.
+    /// The current place of an input, a target or a retained value.
     Placed,
 }

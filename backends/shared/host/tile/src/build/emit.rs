@@ -30,8 +30,8 @@ impl Builder<'_> {
         }));
     }
 
-    /// Emits a value whose operands exist already, directly into a target if `direct` is set.
-    pub(super) fn value(&mut self, id: ValueId, direct: Option<usize>) -> Result<(), CompileError> {
+    /// Emits a value whose operands exist already.
+    pub(super) fn value(&mut self, id: ValueId) -> Result<(), CompileError> {
         let index = usize::from(id);
         let value = &self.nest.values[index];
         let (dtype, level) = (value.dtype, self.level);
@@ -60,7 +60,7 @@ impl Builder<'_> {
                 let (offsets, at) = (self.offsets(access, is_uniform)?, self.of(at, is_uniform)?);
                 let axis = self.indexed(access, stride, len, false);
                 let run = place::gather(dtype.size(), level);
-                let d = self.destination(id, is_uniform, direct);
+                let d = self.destination(id, is_uniform);
                 self.push(run, d, offsets, at, axis, is_uniform);
             }
             Op::Unary(op, a) => {
@@ -73,38 +73,36 @@ impl Builder<'_> {
                         (run, self.slots.scalar(which))
                     }
                 };
-                let d = self.destination(id, is_uniform, direct);
+                let d = self.destination(id, is_uniform);
                 self.push(run, d, a, b, a, is_uniform);
             }
             Op::Binary(op, a, b) => {
                 let run = map::binary(op, dtype, self.scalars_among(is_uniform, a, b), level);
-                self.two(id, run.ok_or_else(compile_error)?, a, b, direct)?;
+                self.two(id, run.ok_or_else(compile_error)?, a, b)?;
             }
             Op::Compare(op, a, b) => {
                 let of = self.nest.values[usize::from(a)].dtype;
                 let run = map::compare(op, of, self.scalars_among(is_uniform, a, b), level);
-                self.two(id, run.ok_or_else(compile_error)?, a, b, direct)?;
+                self.two(id, run.ok_or_else(compile_error)?, a, b)?;
             }
             Op::Select(condition, a, b) => {
                 let run = map::select(dtype.size(), self.scalars_among(is_uniform, a, b), level);
                 let condition = self.of(condition, is_uniform)?;
                 let (a, b) = (self.at(a)?, self.at(b)?);
-                let d = self.destination(id, is_uniform, direct);
+                let d = self.destination(id, is_uniform);
                 self.push(run, d, condition, a, b, is_uniform);
             }
             Op::Cast(a) => {
                 let from = self.nest.values[usize::from(a)].dtype;
                 let run = cast::cast(from, dtype, level).ok_or_else(compile_error)?;
                 let a = self.of(a, is_uniform)?;
-                let d = self.destination(id, is_uniform, direct);
+                let d = self.destination(id, is_uniform);
                 self.push(run, d, a, a, a, is_uniform);
             }
             Op::Random { seed, counter } => {
-                let scalar = self.slots.scalars.len() as u32;
-                self.plan.words.push((seed, scalar, 8));
-                let seed = self.slots.scalar(0);
+                let seed = self.word(seed);
                 let counter = self.of(counter, is_uniform)?;
-                let d = self.destination(id, is_uniform, direct);
+                let d = self.destination(id, is_uniform);
                 self.push(random::random(level), d, counter, seed, seed, is_uniform);
             }
             _ => return Err(compile_error()),
@@ -118,10 +116,9 @@ impl Builder<'_> {
         run: Kernel,
         a: ValueId,
         b: ValueId,
-        direct: Option<usize>,
     ) -> Result<(), CompileError> {
         let (a, b, is_uniform) = (self.at(a)?, self.at(b)?, self.is_uniform(id));
-        let d = self.destination(id, is_uniform, direct);
+        let d = self.destination(id, is_uniform);
         self.push(run, d, a, b, a, is_uniform);
         Ok(())
     }
@@ -173,16 +170,11 @@ impl Builder<'_> {
         d
     }
 
-    /// Allocates the slot of a value.
-    pub(super) fn destination(
-        &mut self,
-        id: ValueId,
-        is_uniform: bool,
-        direct: Option<usize>,
-    ) -> SlotId {
+    /// Allocates the slot of a value: that of its target, if it is computed directly into one.
+    pub(super) fn destination(&mut self, id: ValueId, is_uniform: bool) -> SlotId {
         let index = usize::from(id);
         let size = self.nest.values[index].dtype.size();
-        let slot = match direct {
+        let slot = match self.target_of(id) {
             Some(target) => self.plan.targets[target].slot,
             None if is_uniform => self.slots.scalar(0),
             None if !self.in_body => self.slots.lasting(size),
@@ -208,12 +200,12 @@ impl Builder<'_> {
 
     fn scope(&self, outer: bool, inner: bool) -> (Scope, bool) {
         let scope = match (inner, outer) {
-            (true, _) => Scope::Inner,
-            (false, true) => Scope::Outer,
             (false, false) => Scope::Launch,
+            (false, true) if self.nest.inner > 0 => Scope::Outer,
+            _ => Scope::Inner,
         };
         let is_uniform = match self.plan.template {
-            Template::Flat | Template::Column => !outer,
+            Template::Column => !outer,
             Template::Row => !inner,
         };
         (scope, is_uniform)

@@ -19,13 +19,11 @@ mod slots;
 mod stores;
 
 use millstream_ir::Nest;
-use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
+use millstream_ir::nest::{Level as NestLevel, Op, ValueId, Word};
 
 use crate::compile_error::CompileError;
 use crate::level::Level;
-use crate::plan::{
-    IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template, Way,
-};
+use crate::plan::{IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Scope, Template, Way};
 use crate::slot::SlotId;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
@@ -52,8 +50,8 @@ pub(crate) fn build(nest: &Nest, way: Way) -> Result<Plan, CompileError> {
         code: Vec::new(),
         now: 0,
         inputs: Vec::new(),
+        directs: Vec::new(),
         in_body: false,
-        prefetches: Vec::new(),
     };
     builder.scalars();
     builder.outer_values(0)?;
@@ -80,8 +78,8 @@ struct Builder<'a> {
     now: usize,
     inputs: Vec<u16>,
     in_body: bool,
-    /// What the body prefetches.
-    prefetches: Vec<(Prefetch, SlotId)>,
+    /// The values of the body that are computed directly into a target, with the targets.
+    directs: Vec<(ValueId, usize)>,
 }
 
 impl Builder<'_> {
@@ -89,17 +87,8 @@ impl Builder<'_> {
     fn is_uniform(&self, value: ValueId) -> bool {
         let value = usize::from(value);
         match self.plan.template {
-            Template::Flat => self.shape.class[value] == Class::Uniform,
             Template::Row => self.shape.class[value] != Class::Inner,
             Template::Column => !self.shape.varies_outside[value],
-        }
-    }
-
-    /// The class of values that a body computes. In the flat template the only pass computes everything that varies.
-    fn body_class(&self) -> Class {
-        match self.plan.template {
-            Template::Flat => Class::Outer,
-            _ => Class::Inner,
         }
     }
 
@@ -112,15 +101,19 @@ impl Builder<'_> {
             match value.op {
                 Op::Const(bits) => self.places[index] = Some(self.slots.scalar(bits)),
                 Op::Word(word) => {
-                    let scalar = self.slots.scalars.len() as u32;
-                    self.plan
-                        .words
-                        .push((word, scalar, value.dtype.size() as u32));
-                    self.places[index] = Some(self.slots.scalar(0));
+                    self.places[index] = Some(self.word(word));
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Allocates a scalar for a word.
+    fn word(&mut self, word: Word) -> SlotId {
+        self.plan
+            .words
+            .push((word, self.slots.scalars.len() as u32));
+        self.slots.scalar(0)
     }
 
     /// Emits all values of the outer level that a stage makes possible; stage 0 includes the values of the launch.
@@ -133,9 +126,6 @@ impl Builder<'_> {
                 }
             }
             self.plan.launch_values = std::mem::take(&mut self.code);
-        }
-        if self.plan.template == Template::Flat {
-            return Ok(());
         }
         for value in 0..self.nest.values.len() {
             let (class, at) = (self.shape.class[value], self.shape.stage[value]);
@@ -152,7 +142,7 @@ impl Builder<'_> {
 
     fn outer_value(&mut self, value: usize) -> Result<(), CompileError> {
         if self.shape.is_needed[value] && self.places[value].is_none() {
-            self.value(value as ValueId, None)?;
+            self.value(value as ValueId)?;
         }
         Ok(())
     }
@@ -163,7 +153,7 @@ impl Builder<'_> {
     }
 
     fn is_in_body(&self, level: NestLevel) -> bool {
-        level == NestLevel::Inner || self.plan.template == Template::Flat
+        level == NestLevel::Inner || self.nest.inner == 0
     }
 
     /// Allocates a slot for a value of the outer level.
@@ -198,10 +188,8 @@ impl Builder<'_> {
         let slot = self.plan.inputs[usize::from(index)].slot;
         match scope {
             Scope::Launch => self.plan.launch_inputs.push(index),
-            Scope::Outer if self.plan.template != Template::Flat => {
-                self.plan.row_inputs.push(index);
-            }
-            _ => self.inputs.push(index),
+            Scope::Outer => self.plan.row_inputs.push(index),
+            Scope::Inner => self.inputs.push(index),
         }
         slot
     }
@@ -255,19 +243,13 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the target into which a value of a body is computed directly.
-fn target_of(directs: &[(ValueId, usize)], value: ValueId) -> Option<usize> {
-    let found = directs.iter().find(|(stored, _)| *stored == value);
-    found.map(|(_, target)| *target)
-}
-
-/// Returns `true` if elements are only moved.
+/// Returns `true` if elements are only moved by a plan without inner axes.
 fn moves(plan: &Plan) -> bool {
     let direct_target = |input: &u16| plan.inputs[usize::from(*input)].direct_target.is_some();
     let mut passes = plan.passes.iter();
     let only =
         |pass: &Pass| pass.body.len() == pass.inputs.len() && pass.inputs.iter().all(direct_target);
-    plan.template == Template::Flat && passes.all(only)
+    passes.all(only)
 }
 
 /// Returns the approximate cost of an element: loops over tiles in the L1 cache process some sixteen bytes per

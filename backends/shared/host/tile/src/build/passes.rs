@@ -1,13 +1,26 @@
 //! Builds the passes over the inner axes: what each computes for every element, and what it folds.
 
+use millstream_ir::ReduceOp;
 use millstream_ir::nest::{Op, Store, ValueId};
 
-use super::fusing::{Arranged, Reduces};
-use super::{Builder, target_of};
+use super::{Builder, Class};
 use crate::compile_error::{CompileError, unsupported};
 use crate::kernels::place;
 use crate::kernels::reduce::Reducer;
-use crate::plan::{Accumulator, DirectFold, Pass};
+use crate::plan::{DirectFold, Pass};
+use crate::slot::SlotId;
+
+/// The accumulator of a reduction.
+pub(super) struct Accumulator {
+    /// The reduction, its operation and its operand.
+    pub(super) value: usize,
+    pub(super) op: ReduceOp,
+    pub(super) of: ValueId,
+    pub(super) reducer: Reducer,
+    pub(super) slot: SlotId,
+    /// The best element, if the accumulator is an index.
+    best: SlotId,
+}
 
 impl Builder<'_> {
     /// Builds one pass: its body, its reductions, and what follows from them.
@@ -16,21 +29,9 @@ impl Builder<'_> {
         let mut made = Pass::default();
         let is_last = pass + 1 == self.shape.passes;
         let (nest, shape) = (self.nest, self.shape);
-        let reduces: Vec<usize> = shape.reductions_of(nest, pass).collect();
-        for &value in &reduces {
-            made.accumulators.push(self.accumulator(value)?);
-        }
-        for accumulator in &made.accumulators {
-            let Reducer {
-                neutral,
-                accumulator_bytes,
-                ..
-            } = accumulator.reducer;
-            let neutral = self.slots.scalar(neutral);
-            let run = place::fill(accumulator_bytes, self.level);
-            let is_uniform = self.rows_are_uniform();
-            self.push(run, accumulator.slot, neutral, neutral, neutral, is_uniform);
-        }
+        let reductions = shape.reductions_of(nest, pass);
+        let accumulators = reductions.map(|value| self.accumulator(value));
+        let accumulators = accumulators.collect::<Result<Vec<_>, _>>()?;
         made.begin = std::mem::take(&mut self.code);
 
         self.in_body = true;
@@ -38,77 +39,35 @@ impl Builder<'_> {
         let stores = stores.filter(|store| is_last && self.is_in_body(store.level));
         let stored: Vec<ValueId> = stores.flat_map(Store::values).collect();
         let mut roots = stored.clone();
-        for &value in &reduces {
-            roots.extend(nest.values[value].op.operands().iter());
-        }
+        roots.extend(accumulators.iter().map(|accumulator| accumulator.of));
         let body = self.body_values(&roots);
-        let Arranged { body, fused } = self.arranged(body, &roots, &reduces);
-        let mut last_use = self.last_uses(&body);
-        for value in &stored {
-            last_use[usize::from(*value)] = usize::MAX;
-        }
-        let directs = if is_last {
-            self.body_targets(&body)
-        } else {
-            Vec::new()
-        };
-        let start = fused.as_ref().map_or(0, |fused| fused.start);
-        let (early, inside) = body.split_at(start);
-        for &value in &reduces {
-            // The loop may fold values that are computed before it, so they stay in use.
-            let of = nest.values[value].op.operands();
-            for of in of.iter().filter(|of| early.contains(of)) {
-                last_use[usize::from(*of)] = usize::MAX;
-            }
-        }
-        let mut folded = Vec::new();
-        for position in 0..=body.len() {
-            if position == start {
-                if let Some(fused) = &fused {
-                    let reduces = Reduces {
-                        values: &reduces,
-                        accumulators: &made.accumulators,
-                        stored: &stored,
-                    };
-                    folded = self.fuse(&body, fused.clone(), &reduces, &directs)?;
-                }
-                // Values that existed before the loop.
-                let folds = |by: usize, of: ValueId| !inside.contains(&of) && !folded.contains(&by);
-                self.fold(&made.accumulators, &reduces, folds)?;
-            }
-            let Some(&value) = body.get(position) else {
-                break;
-            };
-            if !fused
-                .as_ref()
-                .is_some_and(|fused| fused.contains(&position))
-            {
-                self.value(value, target_of(&directs, value))?;
-            }
-            let folds =
-                |by: usize, of: ValueId| position >= start && of == value && !folded.contains(&by);
-            self.fold(&made.accumulators, &reduces, folds)?;
-            self.free_after(position, value, &last_use);
-        }
         if is_last {
-            self.body_stores(&directs)?;
+            self.body_targets(&body);
+        }
+        self.body(&body, &accumulators, &stored)?;
+        if is_last {
+            self.body_stores()?;
         }
         if stored.is_empty() {
-            made.direct_fold = self.direct_fold(&made, &body, &reduces);
+            made.direct_fold = self.direct_fold(&accumulators, &body);
         }
         made.body = std::mem::take(&mut self.code);
         made.inputs = std::mem::take(&mut self.inputs);
-        made.prefetches = std::mem::take(&mut self.prefetches);
+        self.directs.clear();
         self.forget(&body);
 
         self.in_body = false;
-        for (accumulator, &value) in made.accumulators.iter().zip(&reduces) {
-            let size = nest.values[value].dtype.size();
-            let d = self.outer_register(size);
+        for Accumulator {
+            value,
+            reducer,
+            slot,
+            ..
+        } in accumulators
+        {
+            let d = self.outer_register(nest.values[value].dtype.size());
             self.places[value] = Some(d);
-            let (slot, is_uniform) = (accumulator.slot, self.rows_are_uniform());
             let zero = self.slots.scalar(0);
-            self.push(accumulator.reducer.end, d, slot, zero, slot, is_uniform);
+            self.push(reducer.end, d, slot, zero, slot, self.rows_are_uniform());
         }
         self.outer_values(pass + 1)?;
         made.end = std::mem::take(&mut self.code);
@@ -116,17 +75,52 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Emits the values of a body, and their folds. `stored`: the values that stores and scatters take.
+    fn body(
+        &mut self,
+        body: &[ValueId],
+        accumulators: &[Accumulator],
+        stored: &[ValueId],
+    ) -> Result<(), CompileError> {
+        let nest = self.nest;
+        let parts = self.parts(body, accumulators);
+        let order: Vec<ValueId> = parts.iter().flat_map(|part| part.values.clone()).collect();
+        let mut left: Vec<&Accumulator> = accumulators.iter().collect();
+        let mut last_use = self.last_uses(&order);
+        // A loop may fold values of parts before it.
+        let folded = parts.iter().any(|part| part.fuses).then_some(accumulators);
+        let folded = folded.into_iter().flatten().map(|fold| &fold.of);
+        for value in stored.iter().chain(folded) {
+            last_use[usize::from(*value)] = usize::MAX;
+        }
+        let mut position = 0;
+        for (number, part) in parts.iter().enumerate() {
+            let users = order.iter().filter(|id| !part.values.contains(id));
+            let used = users.flat_map(|id| nest.values[usize::from(*id)].op.operands().to_vec());
+            let needed: Vec<ValueId> = used.chain(stored.iter().copied()).collect();
+            let is_fused = part.fuses && self.fuse(&part.values, &mut left, &needed);
+            let is_last = !parts[number + 1..].iter().any(|part| part.fuses);
+            for &value in &part.values {
+                if !is_fused {
+                    self.value(value)?;
+                }
+                if is_last {
+                    self.fold(&mut left)?;
+                }
+                self.free_after(position, value, &last_use);
+                position += 1;
+            }
+        }
+        self.fold(&mut left)
+    }
+
     /// Returns the fold of an input, if the pass does nothing else.
-    fn direct_fold(&self, made: &Pass, body: &[ValueId], reduces: &[usize]) -> Option<DirectFold> {
-        let ([value], [accumulator], [input]) = (reduces, &made.accumulators[..], &self.inputs[..])
-        else {
+    fn direct_fold(&self, accumulators: &[Accumulator], body: &[ValueId]) -> Option<DirectFold> {
+        let ([accumulator], [input]) = (accumulators, &self.inputs[..]) else {
             return None;
         };
-        let Op::Reduce(_, of) = self.nest.values[*value].op else {
-            return None;
-        };
+        let (of, reducer) = (accumulator.of, &accumulator.reducer);
         let slot = self.plan.inputs[usize::from(*input)].slot;
-        let reducer = &accumulator.reducer;
         let run = match self.rows_are_uniform() {
             true => reducer.long_row,
             false => reducer.stack,
@@ -139,20 +133,33 @@ impl Builder<'_> {
         })
     }
 
+    /// Allocates the accumulator of a reduction, and emits what begins it.
     fn accumulator(&mut self, value: usize) -> Result<Accumulator, CompileError> {
         let Op::Reduce(op, of) = self.nest.values[value].op else {
             return Err(unsupported(self.nest, value));
         };
         let dtype = self.nest.values[usize::from(of)].dtype;
-        let reducer = crate::kernels::reducers::reducer(op, dtype, self.level);
+        let reducer = crate::kernels::reducer(op, dtype, self.level);
         let reducer = reducer.ok_or_else(|| unsupported(self.nest, value))?;
         let slot = self.outer_register(reducer.accumulator_bytes);
-        let best = if reducer.is_index {
-            self.outer_register(dtype.size())
-        } else {
-            slot
+        let best = match reducer.is_index {
+            true => self.outer_register(dtype.size()),
+            false => slot,
         };
+        let neutral = self.slots.scalar(reducer.neutral);
+        let run = place::fill(reducer.accumulator_bytes, self.level);
+        self.push(
+            run,
+            slot,
+            neutral,
+            neutral,
+            neutral,
+            self.rows_are_uniform(),
+        );
         Ok(Accumulator {
+            value,
+            op,
+            of,
             reducer,
             slot,
             best,
@@ -162,9 +169,8 @@ impl Builder<'_> {
     /// Returns the values that a pass computes for each element, in order.
     fn body_values(&self, roots: &[ValueId]) -> Vec<ValueId> {
         // Retained values, and values computed once a row, exist already.
-        let is_new = |index: usize| {
-            self.shape.class[index] == self.body_class() && self.places[index].is_none()
-        };
+        let is_new =
+            |index: usize| self.shape.class[index] == Class::Inner && self.places[index].is_none();
         // The index of a gather in runs is not computed.
         let is_computed = |index: usize| is_new(index) && !self.is_in_runs(index as ValueId);
         let needed = self.nest.needed(roots.iter().copied(), is_computed);
@@ -206,21 +212,12 @@ impl Builder<'_> {
         self.slots.free_all();
     }
 
-    /// Emits the folds of values into the accumulators of their reductions.
-    fn fold(
-        &mut self,
-        accumulators: &[Accumulator],
-        reduces: &[usize],
-        folds: impl Fn(usize, ValueId) -> bool,
-    ) -> Result<(), CompileError> {
-        for (accumulator, &reduce) in accumulators.iter().zip(reduces) {
-            let Op::Reduce(_, of) = self.nest.values[reduce].op else {
-                continue;
-            };
-            if !folds(reduce, of) {
-                continue;
-            }
-            let a = self.lanes_of(of)?;
+    /// Emits the folds whose operands exist, and removes them.
+    fn fold(&mut self, left: &mut Vec<&Accumulator>) -> Result<(), CompileError> {
+        let exists = |fold: &mut &Accumulator| self.places[usize::from(fold.of)].is_some();
+        let ready: Vec<&Accumulator> = left.extract_if(.., exists).collect();
+        for accumulator in ready {
+            let a = self.lanes_of(accumulator.of)?;
             let run = match self.rows_are_uniform() {
                 true => accumulator.reducer.row,
                 false => accumulator.reducer.lanes,

@@ -18,37 +18,19 @@ pub(crate) const STEPS_MAX: usize = 16;
 impl Builder<'_> {
     /// Returns `true` if this gather is read in runs.
     pub(super) fn is_in_runs(&self, id: ValueId) -> bool {
-        let Op::Gather { index, .. } = self.nest.values[usize::from(id)].op else {
-            return false;
-        };
-        self.way.runs
-            && !self.is_uniform(id)
-            && self.steps_of(index).is_some_and(|n| n <= STEPS_MAX)
+        match self.nest.values[usize::from(id)].op {
+            Op::Gather { index, .. } => {
+                let steps = self.steps(index, &mut Vec::new());
+                self.way.runs && !self.is_uniform(id) && steps.is_some()
+            }
+            _ => false,
+        }
     }
 
-    /// Returns the number of steps of a value, or `None` if steps cannot express it.
-    fn steps_of(&self, id: ValueId) -> Option<usize> {
-        let value = &self.nest.values[usize::from(id)];
-        let is_whole = value.dtype == DType::I64;
-        let steps = match value.op {
-            Op::Const(_) | Op::Word(_) | Op::Index(_) | Op::Load(_) if is_whole => 1,
-            Op::Cast(of) if is_whole => {
-                let of = &self.nest.values[usize::from(of)];
-                let is_narrow = matches!(of.dtype, DType::I32 | DType::U32 | DType::I16);
-                (is_narrow && matches!(of.op, Op::Load(_))).then_some(1)?
-            }
-            Op::Binary(op, a, b) if is_whole => {
-                use BinaryOp::{Add, Mul, Rem, Sub};
-                matches!(op, Add | Sub | Mul | Rem).then_some(())?;
-                1 + self.steps_of(a)? + self.steps_of(b)?
-            }
-            _ => return None,
-        };
-        (steps <= STEPS_MAX).then_some(steps)
-    }
-
+    /// Emits a gather that is read in runs.
     pub(super) fn gather_in_runs(&mut self, id: ValueId) -> Result<(), CompileError> {
         let value = &self.nest.values[usize::from(id)];
+        let unsupported = || unsupported(self.nest, usize::from(id));
         let Op::Gather {
             access,
             index,
@@ -56,10 +38,23 @@ impl Builder<'_> {
             len,
         } = value.op
         else {
-            return Err(unsupported(self.nest, usize::from(id)));
+            return Err(unsupported());
         };
         let mut steps = Vec::new();
-        self.steps(index, &mut steps)?;
+        self.steps(index, &mut steps).ok_or_else(unsupported)?;
+        for step in &mut steps {
+            match step {
+                Step::Index(axis) => {
+                    let (scope, _) = self.scope_of_axis(*axis);
+                    *axis = self.unplaced_input(InputKind::Index(*axis), 8, scope, true);
+                }
+                Step::Load(access, dtype) => {
+                    let (kind, (scope, _)) = (InputKind::Elements(*access), self.scope_of(*access));
+                    *access = self.unplaced_input(kind, dtype.size(), scope, true);
+                }
+                _ => {}
+            }
+        }
         let indexed = self.plan.indexed.len();
         self.indexed(access, stride, len, false);
         let gathered = self.plan.gathered.len() as u16;
@@ -78,30 +73,29 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Appends the steps of a value, and returns the number of the last one.
-    fn steps(&mut self, id: ValueId, steps: &mut Vec<Step>) -> Result<u8, CompileError> {
-        let value = &self.nest.values[usize::from(id)];
-        let step = match value.op {
+    /// Appends the steps of a value, with axes and accesses in place of inputs. Returns the number of the last one, or
+    /// `None` if steps cannot express the value.
+    fn steps(&self, id: ValueId, steps: &mut Vec<Step>) -> Option<u8> {
+        use BinaryOp::{Add, Mul, Rem, Sub};
+        use DType::{I16, I32, I64, U32};
+        let value = |id: ValueId| &self.nest.values[usize::from(id)];
+        let step = match value(id).op {
+            _ if value(id).dtype != I64 => return None,
             Op::Const(bits) => Step::Const(bits as i64),
             Op::Word(word) => Step::Word(word),
-            Op::Index(axis) => {
-                let (scope, _) = self.scope_of_axis(axis);
-                Step::Index(self.unplaced_input(InputKind::Index(axis), 8, scope, true))
-            }
-            Op::Load(access) => {
-                let (scope, _) = self.scope_of(access);
-                let size = value.dtype.size();
-                let input = self.unplaced_input(InputKind::Elements(access), size, scope, true);
-                Step::Load(input, value.dtype)
-            }
-            Op::Cast(of) => return self.steps(of, steps),
-            Op::Binary(op, a, b) => {
+            Op::Index(axis) => Step::Index(axis),
+            Op::Load(access) => Step::Load(access, I64),
+            Op::Cast(of) => match (&value(of).op, value(of).dtype) {
+                (Op::Load(access), dtype @ (I32 | U32 | I16)) => Step::Load(*access, dtype),
+                _ => return None,
+            },
+            Op::Binary(op @ (Add | Sub | Mul | Rem), a, b) => {
                 let a = self.steps(a, steps)?;
                 Step::Binary(op, a, self.steps(b, steps)?)
             }
-            _ => return Err(unsupported(self.nest, usize::from(id))),
+            _ => return None,
         };
         steps.push(step);
-        Ok(steps.len() as u8 - 1)
+        (steps.len() <= STEPS_MAX).then(|| steps.len() as u8 - 1)
     }
 }

@@ -50,6 +50,8 @@ impl Shape {
         let levels = nest.levels().into_iter().zip(&varies_outside);
         let class = levels.map(|(level, outside)| match (level, outside) {
             (Level::Inner, _) => Class::Inner,
+            // Without inner axes, a row is one element.
+            (Level::Outer, true) if nest.inner == 0 => Class::Inner,
             (Level::Outer, true) => Class::Outer,
             (Level::Outer, false) => Class::Uniform,
         });

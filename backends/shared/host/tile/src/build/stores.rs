@@ -7,23 +7,25 @@ use crate::compile_error::CompileError;
 use crate::plan::{Scope, Target};
 
 impl Builder<'_> {
-    /// Adds the targets of a body, and returns the values that are computed directly into them.
-    pub(super) fn body_targets(&mut self, body: &[ValueId]) -> Vec<(ValueId, usize)> {
-        let mut directs: Vec<(ValueId, usize)> = Vec::new();
+    /// Returns the target into which a value of the body is computed directly.
+    pub(super) fn target_of(&self, value: ValueId) -> Option<usize> {
+        let found = self.directs.iter().find(|(stored, _)| *stored == value);
+        found.map(|(_, target)| *target)
+    }
+
+    /// Adds the targets of a body, and finds the values that are computed directly into them.
+    pub(super) fn body_targets(&mut self, body: &[ValueId]) {
         let nest = self.nest;
         for store in &nest.stores {
             if store.scatter.is_some() || !self.is_in_body(store.level) {
                 continue;
             }
-            let target = self.target(store.access, Scope::Inner, false);
-            let is_read = self.is_read(store.value);
-            let is_taken = directs.iter().any(|(taken, _)| *taken == store.value);
-            if body.contains(&store.value) && !is_read && !is_taken && !self.is_uniform(store.value)
-            {
-                directs.push((store.value, target));
+            let (target, value) = (self.target(store.access, Scope::Inner, false), store.value);
+            let is_computed = body.contains(&value) && !self.is_read(value);
+            if is_computed && !self.is_uniform(value) && self.target_of(value).is_none() {
+                self.directs.push((value, target));
             }
         }
-        directs
     }
 
     fn target(&mut self, access: u16, scope: Scope, is_uniform: bool) -> usize {
@@ -47,7 +49,7 @@ impl Builder<'_> {
     }
 
     /// Emits the stores of each element that were not computed directly.
-    pub(super) fn body_stores(&mut self, directs: &[(ValueId, usize)]) -> Result<(), CompileError> {
+    pub(super) fn body_stores(&mut self) -> Result<(), CompileError> {
         let nest = self.nest;
         let mut target = 0;
         for (index, store) in nest.stores.iter().enumerate() {
@@ -58,7 +60,7 @@ impl Builder<'_> {
                 self.scatter(index, false)?;
                 continue;
             }
-            if !directs.contains(&(store.value, target)) {
+            if !self.directs.contains(&(store.value, target)) {
                 self.store(store.value, target)?;
                 self.set_direct_target(store.value, target);
             }
@@ -100,7 +102,8 @@ impl Builder<'_> {
         let plan = &mut self.plan;
         (plan.slots, plan.scalars) = (slots.slots, slots.scalars);
         (plan.unit, plan.registers, plan.retained) = (slots.unit, slots.registers, slots.retained);
-        (plan.cost, plan.moves) = (cost(plan), moves(plan));
+        plan.retained_slots = slots.retained_slots;
+        (plan.cost, plan.moves) = (cost(plan), nest.inner == 0 && moves(plan));
         Ok(())
     }
 }

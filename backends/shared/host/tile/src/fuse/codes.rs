@@ -40,9 +40,6 @@ codes! {
     /// The lanes whose mask is set.
     LOAD_LAST: INVALID, VEX_Vmaskmovps_ymm_ymm_m256;
     STORE_LAST: INVALID, VEX_Vmaskmovps_m256_ymm_ymm;
-    /// Between the bits of a mask register and vectors with all bits of a lane, or none.
-    MASK_OF_LANES: EVEX_Vpmovd2m_kr_zmm, INVALID;
-    LANES_OF_MASK: EVEX_Vpmovm2d_zmm_kr, INVALID;
     /// `a` times two to the power of `b`; integers, shifted by a number of bits.
     SCALE: EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er, INVALID;
     SUB_WHOLE: INVALID, VEX_Vpsubd_ymm_ymm_ymmm256;
@@ -52,7 +49,7 @@ codes! {
     /// The upper half of a vector, and of half of one; the lower half stays what it is.
     UPPER_HALF: EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, INVALID;
     UPPER_QUARTER: EVEX_Vextractf32x4_xmmm128_k1z_ymm_imm8, VEX_Vextractf128_xmmm128_ymm_imm8;
-    STORE_FEW: EVEX_Vmovups_xmmm128_k1z_xmm, VEX_Vmovups_xmmm128_xmm;
     PREFETCH_READ: Prefetcht0_m8, Prefetcht0_m8;
     PREFETCH_WRITE: Prefetchw_m8, Prefetchw_m8;
+    STORE_FEW: EVEX_Vmovups_xmmm128_k1z_xmm, VEX_Vmovups_xmmm128_xmm;
 }

@@ -59,20 +59,21 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use memmap2::{Mmap, MmapMut};
-use millstream_ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, ReduceOp, UnaryOp};
 
 use crate::kernels::reduce::SIDE_BY_SIDE;
 use crate::level::Level;
 use crate::slot::SlotId;
 use assembler::Assembler;
-pub(crate) use function::is_light;
 
-/// The index of a node.
+/// The index of a node: that of the value in its nest.
 pub(crate) type NodeId = u16;
 
 /// A value of a fused loop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Node {
+    /// No value that the loop uses.
+    Unused,
     /// The elements of a tile.
     Lanes(SlotId),
     /// One element for all lanes.
@@ -80,28 +81,17 @@ pub(crate) enum Node {
     Const(f32),
     Unary(UnaryOp, NodeId),
     Binary(BinaryOp, NodeId, NodeId),
-    Compare(CompareOp, NodeId, NodeId),
-    /// Where the first, a comparison, is true, the second, otherwise the third.
-    Select(NodeId, NodeId, NodeId),
 }
 
 impl Node {
     pub(crate) fn operands(self) -> impl Iterator<Item = NodeId> {
         let (all, count) = match self {
-            Node::Lanes(_) | Node::Scalar(_) | Node::Const(_) => ([0; 3], 0),
-            Node::Unary(_, a) => ([a, 0, 0], 1),
-            Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, 0], 2),
-            Node::Select(a, b, c) => ([a, b, c], 3),
+            Node::Unary(_, a) => ([a, 0], 1),
+            Node::Binary(_, a, b) => ([a, b], 2),
+            _ => ([0; 2], 0),
         };
         all.into_iter().take(count)
     }
-}
-
-/// What a line is prefetched for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PrefetchKind {
-    Read,
-    Write,
 }
 
 /// The computation of a fused loop: all values are `f32`, and each node uses earlier ones.
@@ -112,16 +102,10 @@ pub(crate) struct Recipe {
     pub(crate) outputs: Vec<(NodeId, SlotId)>,
     /// Whether the loop may bypass the caches when it stores.
     pub(crate) may_stream: bool,
-    /// Lines to be prefetched: what is read, and what is written next.
-    pub(crate) prefetched: Vec<(PrefetchKind, SlotId)>,
+    /// The slots of which the elements one page ahead are prefetched.
+    pub(crate) prefetched: Vec<SlotId>,
     /// The nodes that are folded: all lanes of a node become [`FEW`](crate::kernels::reduce::FEW) elements at a slot.
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
-}
-
-/// Returns `true` if a fused loop supports this reduction.
-pub(crate) fn has_fold(op: ReduceOp) -> bool {
-    use ReduceOp::{Max, Min, Prod, Sum};
-    matches!(op, Sum | Prod | Min | Max)
 }
 
 /// Returns `true` if a fused loop supports this operation.

@@ -3,13 +3,10 @@
 //! With 512 bits, a mask is a register with a bit per lane; otherwise it is a vector with all bits of a lane, or none.
 
 use iced_x86::Register;
-use millstream_ir::{BinaryOp, CompareOp, UnaryOp};
+use millstream_ir::{BinaryOp, UnaryOp};
 
 use super::assembler::{Assembler, Operand, Vector};
-use super::codes::{
-    ADD, AND, BLEND, COMPARE, DIV, LANES_OF_MASK, MASK_OF_LANES, MAX, MIN, MUL, ROUND, SQRT, SUB,
-    Wide, XOR,
-};
+use super::codes::{ADD, AND, BLEND, COMPARE, DIV, MAX, MIN, MUL, ROUND, SQRT, SUB, Wide, XOR};
 use super::{Node, NodeId};
 
 /// How [`ROUND`] rounds, without raising an exception.
@@ -20,14 +17,9 @@ const UP: u8 = 0b1010;
 pub(super) const MAGNITUDE: u32 = 0x7fff_ffff;
 pub(super) const SIGN: u32 = 0x8000_0000;
 
-/// The predicates of comparisons; only the second and the third are true for NaN.
-const EQUAL: u8 = 0;
+/// The predicates of comparisons: whether a value is NaN, and less, which is false for NaN.
 const UNORDERED: u8 = 3;
-const NOT_EQUAL: u8 = 4;
 pub(super) const LESS: u8 = 0x11;
-const LESS_OR_EQUAL: u8 = 0x12;
-const GREATER_OR_EQUAL: u8 = 0x1d;
-const GREATER: u8 = 0x1e;
 
 /// For masks that last a few instructions.
 const MASK: Register = Register::K2;
@@ -38,9 +30,7 @@ impl Assembler<'_> {
         let d = match node {
             Node::Unary(op, a) => self.unary(op, a),
             Node::Binary(op, a, b) => self.binary(op, a, b),
-            Node::Compare(op, a, b) => self.compare(op, a, b),
-            Node::Select(condition, a, b) => self.select(condition, a, b),
-            Node::Lanes(_) | Node::Scalar(_) | Node::Const(_) => return 0,
+            _ => return 0,
         };
         node.operands().for_each(|id| self.release_use(id));
         for register in std::mem::take(&mut self.temporary) {
@@ -87,7 +77,10 @@ impl Assembler<'_> {
             // The instruction returns its last operand if either is NaN.
             BinaryOp::Min => (b, a, MIN),
             BinaryOp::Max => (b, a, MAX),
-            _ => return self.refused(),
+            _ => {
+                self.refuse();
+                return self.take();
+            }
         };
         let x = self.in_register(a);
         let (y, d) = (self.source(b), self.take());
@@ -96,11 +89,6 @@ impl Assembler<'_> {
             self.propagate_nan(d, x);
         }
         d
-    }
-
-    fn refused(&mut self) -> Vector {
-        self.refuse();
-        self.take()
     }
 
     /// Makes `d` the smaller (`MIN`) or the greater (`MAX`) of `d` and `b`, or NaN if one is NaN.
@@ -114,41 +102,6 @@ impl Assembler<'_> {
         let is_nan = self.mask(b, UNORDERED, b);
         self.blend(d, is_nan, d, b);
         self.give_mask(is_nan);
-    }
-
-    /// All bits where the comparison is true, none where it is false.
-    fn compare(&mut self, op: CompareOp, a: NodeId, b: NodeId) -> Vector {
-        let how = match op {
-            CompareOp::Eq => EQUAL,
-            CompareOp::Ne => NOT_EQUAL,
-            CompareOp::Lt => LESS,
-            CompareOp::Le => LESS_OR_EQUAL,
-            CompareOp::Gt => GREATER,
-            CompareOp::Ge => GREATER_OR_EQUAL,
-            _ => return self.refused(),
-        };
-        let x = self.in_register(a);
-        let y = self.source(b);
-        match self.mask(x, how, y) {
-            Operand::Vector(register) => register,
-            _ => {
-                let d = self.take();
-                self.emit(LANES_OF_MASK, &[d.into(), Operand::Register(MASK)]);
-                d
-            }
-        }
-    }
-
-    fn select(&mut self, condition: NodeId, a: NodeId, b: NodeId) -> Vector {
-        let mut mask = self.source(condition);
-        if self.is_512 {
-            self.emit(MASK_OF_LANES, &[Operand::Register(MASK), mask]);
-            mask = Operand::Lanes(MASK);
-        }
-        let otherwise = self.in_register(b);
-        let (then, d) = (self.source(a), self.take());
-        self.blend(d, mask, otherwise, then);
-        d
     }
 
     /// Returns a mask of the lanes where the comparison is true.

@@ -1,10 +1,10 @@
 //! Fused loops compared with the functions that they replace.
 
-use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
+use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp, scalar};
 
-use super::{Fused, Node, NodeId, PrefetchKind, Recipe, has_binary, has_unary};
+use super::{Fused, Node, NodeId, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::{FEW, Reducer};
-use crate::kernels::reducers::reducer;
+use crate::kernels::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
 use crate::slot::SlotId;
@@ -71,10 +71,6 @@ fn binary(op: BinaryOp, a: f32, b: f32) -> f32 {
     f32::from_bits(of(a.to_bits().into(), b.to_bits().into()) as u32)
 }
 
-fn compare(op: CompareOp, a: f32, b: f32) -> bool {
-    scalar::compare(op, DType::F32)(a.to_bits().into(), b.to_bits().into()) == 1
-}
-
 /// Returns the result of a reduction that begins with one of its loops over these elements.
 fn reduced(op: ReduceOp, level: Level, loop_of: fn(&Reducer) -> Kernel, from: &[f32]) -> f32 {
     let reducer = reducer(op, DType::F32, level).expect("the reduction exists");
@@ -98,25 +94,19 @@ fn random_recipe(state: &mut u64) -> Recipe {
     let reductions = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
     let constant = Node::Const(numbers(below(15) as u32)[0]);
     let mut nodes = vec![Node::Lanes(0), Node::Lanes(1), Node::Scalar(2), constant];
-    // Values that are computed for each lane, and comparisons, which only selections may use.
-    let (mut lanes, mut masks): (Vec<NodeId>, Vec<NodeId>) = (vec![0, 1], Vec::new());
+    // Values that are computed for each lane.
+    let mut lanes: Vec<NodeId> = vec![0, 1];
     for _ in 0..=below(6) {
         let id = nodes.len() as NodeId;
         let [a, b] = [(); 2].map(|()| match below(4) {
             0 => 2 + below(2) as NodeId,
             _ => lanes[below(lanes.len())],
         });
-        let node = match below(4) {
+        lanes.push(id);
+        nodes.push(match below(3) {
             0 => Node::Unary(unary[below(unary.len())], a),
-            1 => Node::Compare(CompareOp::ALL[below(CompareOp::ALL.len())], a, b),
-            2 if !masks.is_empty() => Node::Select(masks[below(masks.len())], a, b),
             _ => Node::Binary(binary[below(binary.len())], a, b),
-        };
-        match node {
-            Node::Compare(..) => masks.push(id),
-            _ => lanes.push(id),
-        }
-        nodes.push(node);
+        });
     }
     let (outputs, folds) = (below(3), [0, 0, 0, 1, 1, 2, 3, 4][below(8)]);
     let mut any = || lanes[below(lanes.len())];
@@ -128,6 +118,8 @@ fn random_recipe(state: &mut u64) -> Recipe {
         outputs,
         folds: (0..folds).map(fold).collect(),
         may_stream: folds == 0,
+        // What lies there does not exist.
+        prefetched: vec![0, 3],
         ..Recipe::default()
     }
 }
@@ -143,8 +135,7 @@ fn lane_of(recipe: &Recipe, inputs: &[Vec<f32>], lane: usize) -> Vec<f32> {
             Node::Const(value) => value,
             Node::Unary(op, a) => unary(op, of(a)),
             Node::Binary(op, a, b) => binary(op, of(a), of(b)),
-            Node::Compare(op, a, b) => f32::from(compare(op, of(a), of(b))),
-            Node::Select(condition, a, b) => of(if of(condition) == 1.0 { a } else { b }),
+            Node::Unused => 0.0,
         };
         values.push(value);
     }
@@ -220,35 +211,6 @@ fn random_loops_are_bit_identical_to_operations_and_folds_over_tiles() {
         compiled > all / 2,
         "{compiled} of {all} have registers enough"
     );
-}
-
-#[test]
-fn prefetched_addresses_may_be_invalid_and_change_nothing() {
-    for level in levels() {
-        let mut recipe = Recipe {
-            nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
-            outputs: vec![(1, 1)],
-            prefetched: vec![
-                (PrefetchKind::Read, 2),
-                (PrefetchKind::Write, 3),
-                (PrefetchKind::Write, 0),
-            ],
-            ..Recipe::default()
-        };
-        let input = numbers(1);
-        let mut outs = [[7.5_f32; 48]; 2];
-        for out in &mut outs {
-            let fused = Fused::compile(recipe.clone(), level).expect("the loop compiles");
-            let mut slots = [std::ptr::dangling_mut(); 4];
-            slots[..2]
-                .copy_from_slice(&[input.as_ptr().cast_mut().cast(), out.as_mut_ptr().cast()]);
-            // SAFETY: 45 elements exist and have room; prefetched addresses are not accessed.
-            unsafe { fused.run(&slots, 45, false) };
-            recipe.prefetched.clear();
-        }
-        let bits = outs.map(|out| out.map(f32::to_bits));
-        assert_eq!(bits[0], bits[1], "{level:?}");
-    }
 }
 
 #[test]

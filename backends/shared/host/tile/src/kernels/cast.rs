@@ -3,11 +3,13 @@
 
 use std::marker::PhantomData;
 
+use half::bf16;
 use millstream_ir::DType;
+use millstream_ir::scalar::Number;
 
 use super::map::{Operation, map1};
 use super::match_type;
-use crate::half::{Bf16, F16, integer_to_odd, to_odd};
+use crate::half::F16;
 use crate::level::{Arithmetic, Kernel, Level};
 use crate::truth::Truth;
 
@@ -40,7 +42,7 @@ macro_rules! numbers {
             #[inline(always)]
             fn cast(self) -> $t { self.to_f32() as $t }
         }
-        impl Cast<$t> for Bf16 {
+        impl Cast<$t> for bf16 {
             #[inline(always)]
             fn cast(self) -> $t { self.to_f32() as $t }
         }
@@ -56,34 +58,34 @@ impl Cast<Truth> for Truth {
     }
 }
 
-/// Casts to halves, through an `f32` that is `$cut` of the value.
+/// Casts to halves, through an `f32` that is `$cut` of the value: rounded to odd if it may be wider.
 macro_rules! halves {
     ($($from:ty: $value:ident => $cut:expr;)*) => {$(
         impl Cast<F16> for $from {
             #[inline(always)]
             fn cast(self) -> F16 { let $value = self; F16::of_f32($cut) }
         }
-        impl Cast<Bf16> for $from {
+        impl Cast<bf16> for $from {
             #[inline(always)]
-            fn cast(self) -> Bf16 { let $value = self; Bf16::of_f32($cut) }
+            fn cast(self) -> bf16 { let $value = self; bf16::from_f32($cut) }
         }
     )*};
 }
 
 halves! {
-    f64: x => to_odd(x);
+    f64: x => Number::Float(x).to_odd();
     f32: x => x;
-    i64: x => to_odd(integer_to_odd(i128::from(x)));
-    u64: x => to_odd(integer_to_odd(i128::from(x)));
-    i32: x => to_odd(f64::from(x));
-    u32: x => to_odd(f64::from(x));
+    i64: x => Number::Whole(x.into()).to_odd();
+    u64: x => Number::Whole(x.into()).to_odd();
+    i32: x => Number::Float(x.into()).to_odd();
+    u32: x => Number::Float(x.into()).to_odd();
     i16: x => f32::from(x);
     u16: x => f32::from(x);
     i8: x => f32::from(x);
     u8: x => f32::from(x);
     Truth: x => f32::from(u8::from(x.is_true()));
     F16: x => x.to_f32();
-    Bf16: x => x.to_f32();
+    bf16: x => x.to_f32();
 }
 
 impl Cast<Truth> for F16 {
@@ -93,10 +95,10 @@ impl Cast<Truth> for F16 {
     }
 }
 
-impl Cast<Truth> for Bf16 {
+impl Cast<Truth> for bf16 {
     #[inline(always)]
     fn cast(self) -> Truth {
-        Truth::of(self.0 & 0x7fff != 0)
+        Truth::of(self.to_bits() & 0x7fff != 0)
     }
 }
 
@@ -114,7 +116,7 @@ impl<T: Cast<U>, U> Operation<T> for To<U> {
 macro_rules! with_stored {
     ($dtype:expr, $t:ident => $body:expr) => {
         match_type!($dtype, $t => $body;
-            DType::F64 => f64, DType::F32 => f32, DType::F16 => F16, DType::Bf16 => Bf16,
+            DType::F64 => f64, DType::F32 => f32, DType::F16 => F16, DType::Bf16 => bf16,
             DType::I64 => i64, DType::U64 => u64, DType::I32 => i32, DType::U32 => u32,
             DType::I16 => i16, DType::U16 => u16, DType::I8 => i8, DType::U8 => u8,
             DType::Bool => Truth; else return None)

@@ -18,7 +18,7 @@ use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 pub(crate) const SIDE_BY_SIDE: usize = 64;
 
 /// Elements combined side by side: as many vectors as hide the latency of an operation.
-pub(crate) const ABREAST: usize = 32;
+pub(super) const ABREAST: usize = 32;
 
 /// The number of partial results left after combining halves, as long as that is one instruction for many.
 pub(crate) const FEW: usize = 4;
@@ -91,6 +91,22 @@ fn accumulate_all<T: Copy, R: Reduce<T>>(
     }
 }
 
+/// Returns the partial results of a tile.
+#[inline(always)]
+pub(super) fn side_by_side<T: Copy, R: Reduce<T>>(a: &[T]) -> [T; SIDE_BY_SIDE] {
+    let (blocks, rest) = a.as_chunks::<SIDE_BY_SIDE>();
+    let mut partial = [R::START; SIDE_BY_SIDE];
+    for block in blocks {
+        for lane in 0..SIDE_BY_SIDE {
+            partial[lane] = R::combine(partial[lane], block[lane]);
+        }
+    }
+    for (partial, value) in partial.iter_mut().zip(rest) {
+        *partial = R::combine(*partial, *value);
+    }
+    partial
+}
+
 /// Folds a tile into one accumulator.
 struct Rows<T, R>(PhantomData<(T, R)>);
 
@@ -99,17 +115,7 @@ impl<T: Copy, R: Reduce<T>> Loop for Rows<T, R> {
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
         // SAFETY: the caller's promises.
         let (accumulator, a) = unsafe { (&mut *d.cast::<R::Accumulator>(), tile::<T>(a, n)) };
-        let (blocks, rest) = a.as_chunks::<SIDE_BY_SIDE>();
-        let mut partial = [R::START; SIDE_BY_SIDE];
-        for block in blocks {
-            for lane in 0..SIDE_BY_SIDE {
-                partial[lane] = R::combine(partial[lane], block[lane]);
-            }
-        }
-        for (partial, value) in partial.iter_mut().zip(rest) {
-            *partial = R::combine(*partial, *value);
-        }
-        accumulate_all::<T, R>(accumulator, partial);
+        accumulate_all::<T, R>(accumulator, side_by_side::<T, R>(a));
     }
 }
 

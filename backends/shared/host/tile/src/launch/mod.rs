@@ -30,6 +30,13 @@ pub(crate) struct Launch {
     /// Whether the only store is one scatter, to memory that nothing reads, and different indices lead to different
     /// places. Then each thread may visit all rows and store only for indices of its own.
     pub(crate) scatter_is_sole_store: bool,
+    pub(crate) tiles: Tiles,
+    /// The lanes of a retained value for one step, times the number of steps.
+    pub(crate) retained_lanes: usize,
+    /// Whether stores bypass the caches, because they exceed them.
+    pub(crate) streams: bool,
+    /// Whether the launch is a single transposition, done block by block.
+    pub(crate) transposes_only: bool,
 }
 
 /// A part of the outer axes.
@@ -80,6 +87,11 @@ impl Launch {
         Ok(self.outer.total > 0)
     }
 
+    /// Returns the number of elements, where an empty row counts as one.
+    pub(crate) fn elements(&self) -> usize {
+        self.outer.total * self.inner.total.max(1)
+    }
+
     /// Builds and checks the paths of a plan, over as few axes as possible, for the whole index space or a window of
     /// it.
     pub(crate) fn prepare(
@@ -104,7 +116,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Builds the paths. Their memory is reused from launch to launch, so every field that is read later is set here.
+    /// Builds the paths. Their memory is reused from launch to launch.
     #[inline]
     fn place_all(
         &self,
@@ -117,11 +129,9 @@ impl Launch {
         paths.resize(plan.inputs.len() + plan.targets.len(), Path::NONE);
         let (of_inputs, of_targets) = paths.split_at_mut(plan.inputs.len());
         for (path, input) in of_inputs.iter_mut().zip(&plan.inputs) {
-            path.clear();
+            *path = Path::NONE;
             match input.kind {
                 InputKind::Index(axis) => {
-                    path.outer[..self.outer.rank].fill(0);
-                    path.inner[..self.inner.rank].fill(0);
                     let axis = usize::from(axis);
                     match axis.checked_sub(nest.outer) {
                         None => path.outer[axis] = 1,
@@ -140,7 +150,7 @@ impl Launch {
             }
         }
         for (path, target) in of_targets.iter_mut().zip(&plan.targets) {
-            path.clear();
+            *path = Path::NONE;
             self.strides(nest, target.access, words, path);
             self.place(nest, target.access, views, words, path, target.scope)?;
         }
@@ -225,9 +235,9 @@ impl Launch {
         if plan.template != Template::Row && self.outer.rank > 1 && !self.paths.is_empty() {
             // Stores matter most: a cache line is read before it is written.
             let inner = |index: &usize| plan.inputs[*index].scope == Scope::Inner;
-            let key = match plan.template {
-                Template::Column => (0..plan.inputs.len()).find(inner).unwrap_or(0),
-                _ => plan.inputs.len().min(self.paths.len() - 1),
+            let key = match self.inner.rank {
+                0 => plan.inputs.len().min(self.paths.len() - 1),
+                _ => (0..plan.inputs.len()).find(inner).unwrap_or(0),
             };
             order(&mut self.outer, &mut self.paths, key, |path| {
                 &mut path.outer
@@ -296,8 +306,7 @@ impl Launch {
     pub(crate) fn streams(&self, plan: &Plan) -> bool {
         let targets = &self.paths[plan.inputs.len()..];
         let bytes = |path: &Path| path.bytes.1.saturating_sub(path.bytes.0);
-        plan.template == Template::Flat
-            && self.outer.rank <= 1
+        self.outer.rank <= 1
             && targets.iter().map(bytes).sum::<usize>() >= STREAMED_BYTES_MIN
             && targets
                 .iter()
@@ -306,13 +315,13 @@ impl Launch {
 
     /// Decides which paths are used in place, now that the tiling is known.
     #[inline]
-    pub(crate) fn mark_direct_paths(&mut self, plan: &Plan, tiles: &Tiles) {
+    pub(crate) fn mark_direct_paths(&mut self, plan: &Plan) {
         let is_row = plan.template == Template::Row;
         let inputs = plan.inputs.len();
         for (index, path) in self.paths.iter_mut().enumerate() {
             let fits = match is_row {
-                true => tiles.uses_directly(&self.inner, &path.inner),
-                false => tiles.uses_directly(&self.outer, &path.outer),
+                true => self.tiles.uses_directly(&self.inner, &path.inner),
+                false => self.tiles.uses_directly(&self.outer, &path.outer),
             };
             match index.checked_sub(inputs) {
                 None => path.is_direct = fits,

@@ -2,17 +2,17 @@
 //! rest unused.
 
 use super::Launch;
-use crate::plan::{InputKind, Plan, Template};
+use crate::plan::{InputKind, Plan};
 
 /// Shorter axes are fast enough as they are.
 const LEN_MIN: usize = 16;
 
 impl Launch {
-    /// If an input is read across memory, moves the axis along which its elements are contiguous next to the fastest
+    /// If an input of a launch without inner axes is read across memory, moves the axis along which its elements are contiguous next to the fastest
     /// axis, so that tiles can be blocks of the two. Returns `true` if it did.
     pub(crate) fn arrange_blocks(&mut self, plan: &Plan) -> bool {
         let rank = self.outer.rank;
-        if plan.template != Template::Flat || rank < 2 || self.outer.last() < LEN_MIN {
+        if rank < 2 || self.outer.last() < LEN_MIN {
             return false;
         }
         let is_read = |index: &usize| matches!(plan.inputs[*index].kind, InputKind::Elements(_));

@@ -1,6 +1,6 @@
 //! Runs pieces of a launch: places slots, and executes the instructions.
 
-mod constant_strides;
+mod direct_folds;
 mod placement;
 mod runs;
 
@@ -15,7 +15,6 @@ use crate::plan::{Instruction, Plan, Scope, Template};
 use crate::scratch::{Buffers, Scratch};
 use crate::slot::Slot;
 use crate::space::Axes;
-use crate::tiles::Tiles;
 
 /// Bytes between registers, besides their lanes. Without them, tiles whose length is a power of two would compete for
 /// the same cache lines.
@@ -29,13 +28,6 @@ pub(crate) struct Job<'a> {
     pub(crate) launch: &'a Launch,
     pub(crate) views: &'a [NativeView],
     pub(crate) words: &'a [u64],
-    pub(crate) tiles: Tiles,
-    /// The lanes of a retained value for one step, times the number of steps.
-    pub(crate) retained_lanes: usize,
-    /// Whether stores bypass the caches, because they exceed them.
-    pub(crate) streams: bool,
-    /// Whether the launch is a single transposition, done block by block.
-    pub(crate) transposes_only: bool,
     /// The part of its indices that a scatter stores for.
     pub(crate) places: Part,
 }
@@ -83,14 +75,10 @@ impl At {
 pub(crate) struct Machine<'a> {
     job: Job<'a>,
     slots: &'a mut [*mut u8],
-    /// The distance of each slot to its place in the next row or step, if it is constant.
-    strides: &'a mut [isize],
     scalars: *const u64,
     retained: *mut u8,
     /// The axes of the tile, if tiles are blocks.
     block: Axes,
-    /// The lane that the slots of retained values point to.
-    retained_lane: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -103,23 +91,17 @@ impl<'a> Machine<'a> {
         let plan = job.plan;
         let scalars = (plan.scalars.len() * 8).next_multiple_of(64);
         let registers =
-            plan.unit as usize * job.tiles.lanes + plan.registers as usize * REGISTER_GAP;
-        let retained = plan.retained as usize * job.retained_lanes;
-        let Buffers {
-            memory,
-            slots,
-            strides,
-        } = scratch.reserve(scalars + registers + retained, plan.slots.len());
+            plan.unit as usize * job.launch.tiles.lanes + plan.registers as usize * REGISTER_GAP;
+        let retained = plan.retained as usize * job.launch.retained_lanes;
+        let Buffers { memory, slots } =
+            scratch.reserve(scalars + registers + retained, plan.slots.len());
         let at = |bytes: usize| memory.wrapping_add(bytes);
         for (to, slot) in slots.iter_mut().zip(&plan.slots) {
             *to = match *slot {
                 Slot::Scalar(index) => at(index as usize * 8),
-                Slot::Register { unit, index } => {
-                    at(scalars + unit as usize * job.tiles.lanes + index as usize * REGISTER_GAP)
-                }
-                Slot::Retained { unit, .. } => {
-                    at(scalars + registers + unit as usize * job.retained_lanes)
-                }
+                Slot::Register { unit, index } => at(scalars
+                    + unit as usize * job.launch.tiles.lanes
+                    + index as usize * REGISTER_GAP),
                 Slot::Placed => std::ptr::null_mut(),
             };
         }
@@ -127,14 +109,12 @@ impl<'a> Machine<'a> {
         let mut machine = Self {
             job,
             slots,
-            strides,
             scalars: memory.cast(),
             retained,
             block: Axes {
                 rank: 2,
                 ..Axes::NONE
             },
-            retained_lane: 0,
         };
         // SAFETY: the scratch memory has room for the scalars; the caller's promises.
         unsafe {
@@ -152,14 +132,9 @@ impl<'a> Machine<'a> {
         unsafe {
             let scalars = memory.cast::<u64>();
             scalars.copy_from_nonoverlapping(job.plan.scalars.as_ptr(), job.plan.scalars.len());
-            for (word, scalar, size) in &job.plan.words {
-                let (to, bits) = (scalars.add(*scalar as usize), job.words[usize::from(*word)]);
-                match size {
-                    1 => to.cast::<u8>().write(bits as u8),
-                    2 => to.cast::<u16>().write(bits as u16),
-                    4 => to.cast::<u32>().write(bits as u32),
-                    _ => to.write(bits),
-                }
+            for (word, scalar) in &job.plan.words {
+                let to = scalars.add(*scalar as usize);
+                to.write(job.words[usize::from(*word)]);
             }
             for indexed in &job.plan.indexed {
                 let access = &job.nest.accesses[usize::from(indexed.access)];
@@ -210,7 +185,9 @@ impl<'a> Machine<'a> {
                 }
                 // SAFETY: as above.
                 #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
-                Instruction::Fused(fused) => unsafe { fused.run(self.slots, n, self.job.streams) },
+                Instruction::Fused(fused) => unsafe {
+                    fused.run(self.slots, n, self.job.launch.streams)
+                },
             }
         }
     }
@@ -220,25 +197,12 @@ impl<'a> Machine<'a> {
     /// # Safety
     /// They exist, and no other thread runs them.
     pub(crate) unsafe fn run(&mut self, pieces: Range<usize>) {
-        let advances = match self.job.plan.template {
-            Template::Flat => None,
-            Template::Row => {
-                let advances = pieces.len() > 1 && self.rows_have_constant_strides();
-                advances.then_some(Scope::Outer)
-            }
-            Template::Column => self.steps_have_constant_strides().then_some(Scope::Inner),
-        };
-        let first = pieces.start;
         for piece in pieces {
-            let is_placed = advances == Some(Scope::Outer) && piece > first;
-            if is_placed {
-                self.advance();
-            }
             // SAFETY: the caller's promises.
-            unsafe { self.piece(piece, is_placed, advances == Some(Scope::Inner)) };
+            unsafe { self.piece(piece) };
         }
         #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
-        if self.job.streams {
+        if self.job.launch.streams {
             crate::fuse::fence();
         }
     }
@@ -246,7 +210,8 @@ impl<'a> Machine<'a> {
     /// Returns the outer indices of a piece: the first, and their number.
     #[inline]
     fn outer(&mut self, piece: usize) -> (usize, usize) {
-        let Job { launch, tiles, .. } = self.job;
+        let launch = self.job.launch;
+        let tiles = &launch.tiles;
         match (self.job.plan.template, tiles.block) {
             (Template::Row, _) => (piece, 1),
             (_, None) => tiles.tile(&launch.outer, piece),
@@ -259,19 +224,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs one row, or one tile of rows. If `is_placed`, every slot is in its place already. If `steps_advance`, slots
-    /// advance from step to step by constant strides.
-    unsafe fn piece(&mut self, piece: usize, is_placed: bool, steps_advance: bool) {
-        let Job {
-            plan,
-            launch,
-            tiles,
-            transposes_only,
-            ..
-        } = self.job;
+    /// Runs one row, or one tile of rows.
+    unsafe fn piece(&mut self, piece: usize) {
+        let Job { plan, launch, .. } = self.job;
+        let tiles = &launch.tiles;
         let is_row = plan.template == Template::Row;
         let (start, n) = self.outer(piece);
-        if transposes_only {
+        if launch.transposes_only {
             // SAFETY: the caller's promises.
             return unsafe { self.transpose_block(start, n) };
         }
@@ -283,18 +242,15 @@ impl<'a> Machine<'a> {
         let last = plan.passes.len() - 1;
         // SAFETY: the caller's promises.
         unsafe {
-            if !is_placed {
-                self.place_inputs(&plan.row_inputs, whole);
-            }
+            self.place_inputs(&plan.row_inputs, whole);
             self.execute(&plan.row_values, n);
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, n);
-                let mut steps = 0..steps;
-                if is_row && let Some(fold) = self.long_fold(pass) {
-                    self.fold_long_row(&fold, piece);
-                    steps.end = 0;
-                }
-                for step in steps {
+                let steps = match self.fold_directly(pass, (start, n)) {
+                    true => 0,
+                    false => steps,
+                };
+                for step in 0..steps {
                     let (inner, lanes) = match is_row {
                         true => {
                             let tile = tiles.tile(&launch.inner, step);
@@ -302,19 +258,6 @@ impl<'a> Machine<'a> {
                         }
                         false => ((step, 1), n),
                     };
-                    if is_placed {
-                        self.execute(&pass.body, lanes);
-                        continue;
-                    }
-                    if steps_advance && step > 0 {
-                        if let Some(fold) = &pass.direct_fold {
-                            self.fold_steps(fold, n);
-                            break;
-                        }
-                        self.advance_to(step);
-                        self.execute(&pass.body, n);
-                        continue;
-                    }
                     let lane = if is_row { inner.0 } else { step * tiles.lanes };
                     self.at_step(inner.0, lane);
                     let at = At::new((start, n), inner);
@@ -322,7 +265,6 @@ impl<'a> Machine<'a> {
                         self.place_targets(Scope::Inner, at);
                     }
                     self.place_inputs(&pass.inputs, at);
-                    self.place_prefetches(&pass.prefetches, piece, step);
                     self.execute(&pass.body, lanes);
                     if index == last {
                         self.write_back(Scope::Inner, at);
@@ -330,9 +272,7 @@ impl<'a> Machine<'a> {
                 }
                 self.execute(&pass.end, n);
             }
-            if is_placed {
-                self.execute(&plan.row_stores, n);
-            } else if !plan.row_stores.is_empty() {
+            if !plan.row_stores.is_empty() {
                 self.place_targets(Scope::Outer, whole);
                 self.execute(&plan.row_stores, n);
                 self.write_back(Scope::Outer, whole);

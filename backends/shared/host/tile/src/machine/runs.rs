@@ -202,46 +202,38 @@ fn combine(op: BinaryOp, a: Affine, b: Affine, run: &mut usize) -> Affine {
     }
 }
 
-fn remainder(a: Affine, b: Affine, run: &mut usize) -> Affine {
-    let by = b.start;
-    let start = if by == 0 { 0 } else { a.start.wrapping_rem(by) };
-    let counts = a.step.checked_mul(*run as i64);
-    let counts = counts.and_then(|span| span.checked_add(a.start)).is_some();
-    if b.step != 0 || by <= 0 || a.start < 0 || !counts {
-        if (a.step, b.step) != (0, 0) {
-            *run = 1;
-        }
-        return Affine { start, step: 0 };
-    }
-    // The number of lanes until the remainder wraps.
-    let left = match a.step {
-        0 => return Affine { start, step: 0 },
-        1.. => (by - 1 - start) / a.step,
-        _ => start / a.step.unsigned_abs() as i64,
+/// The remainder has the form of `a` as long as the quotient stays the same.
+fn remainder(a: Affine, by: Affine, run: &mut usize) -> Affine {
+    let quotient = |lane: usize| {
+        let at = a.step.checked_mul(lane as i64)?.checked_add(a.start)?;
+        (at >= 0 && by.start > 0 && by.step == 0).then(|| at / by.start)
     };
-    *run = (*run).min(usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1)));
+    match quotient(0) {
+        _ if (a.step, by.step) == (0, 0) => {}
+        None => *run = 1,
+        first => shorten(run, |lane| quotient(lane) == first),
+    }
     Affine {
-        start,
+        start: a.start.checked_rem(by.start).unwrap_or(0),
         step: a.step,
     }
 }
 
-/// Returns for how many lanes of a run the index stays in range, or out of range, and which of the two.
-fn in_range(index: Affine, run: usize, len: i64) -> (usize, bool) {
-    let Affine { start, step } = index;
-    let is_in = (0..len).contains(&start);
-    let lanes = |distance: i64| {
-        let steps = distance.unsigned_abs() / step.unsigned_abs();
-        usize::try_from(steps).map_or(usize::MAX, |steps| steps.saturating_add(1))
+/// Returns for how many lanes of a run the index stays in range, or out of range on the same side, and whether it is in
+/// range. The index does not overflow within the run.
+fn in_range(index: Affine, mut run: usize, len: i64) -> (usize, bool) {
+    let bounds_passed = |lane: usize| {
+        let at = index.start + index.step * lane as i64;
+        u8::from(at >= 0) + u8::from(at >= len.max(0))
     };
-    let until = match (is_in, step) {
-        (_, 0) => run,
-        (true, 1..) => lanes(len - 1 - start),
-        (true, _) => lanes(start),
-        // The index is moving towards the range.
-        (false, 1..) if start < 0 => lanes(-1 - start),
-        (false, ..=-1) if start >= len.max(0) => lanes(start - len.max(0)),
-        (false, _) => run,
-    };
-    (until.min(run), is_in)
+    let first = bounds_passed(0);
+    shorten(&mut run, |lane| bounds_passed(lane) == first);
+    (run, first == 1)
+}
+
+/// Halves a run until its last lane has a property. The first lane has it, and so do all lanes between two that have it.
+fn shorten(run: &mut usize, has: impl Fn(usize) -> bool) {
+    while !has(*run - 1) {
+        *run /= 2;
+    }
 }

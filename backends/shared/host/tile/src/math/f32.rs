@@ -42,19 +42,13 @@ fn exp_parts<A: Arithmetic>(x: f32) -> (f32, f32) {
     (whole, A::mul_add(n, -LN_2[1], f))
 }
 
-/// e^x, if [`exp_is_usual`].
+/// e^x for x between -87 and 87: neither the result nor its scale overflows or is subnormal.
 #[inline(always)]
-pub(crate) fn exp_usual<A: Arithmetic>(x: f32) -> f32 {
+fn exp_usual<A: Arithmetic>(x: f32) -> f32 {
     let (whole, f) = exp_parts::<A>(x);
     // The shift drops the bits of `WHOLE`; the rest is added to the exponent.
     let scale = (whole.to_bits() << 23).wrapping_add(1_f32.to_bits());
     exp_fraction::<A>(f) * f32::from_bits(scale)
-}
-
-/// Returns `true` if neither the result nor its scale overflows or is subnormal.
-#[inline(always)]
-pub(crate) fn exp_is_usual(x: f32) -> bool {
-    x.abs() <= 87.0
 }
 
 /// e^x for any x. The scale is applied in two halves, so that subnormal results are correct.
@@ -70,19 +64,7 @@ pub(crate) fn exp<A: Arithmetic>(x: f32) -> f32 {
     exp_fraction::<A>(f) * scale(half) * scale(n.wrapping_sub(half))
 }
 
-/// ln x, if [`log_is_usual`] (Cephes).
-#[inline(always)]
-pub(crate) fn log_usual<A: Arithmetic>(x: f32) -> f32 {
-    log_scaled::<A>(x, 0.0)
-}
-
-/// Returns `true` for positive numbers that are neither subnormal nor infinite.
-#[inline(always)]
-pub(crate) fn log_is_usual(x: f32) -> bool {
-    (f32::MIN_POSITIVE..=f32::MAX).contains(&x)
-}
-
-/// ln x for any x.
+/// ln x for any x (Cephes).
 #[inline(always)]
 pub(crate) fn log<A: Arithmetic>(x: f32) -> f32 {
     const SCALE: f32 = 8_388_608.0;

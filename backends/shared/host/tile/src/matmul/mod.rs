@@ -1,17 +1,17 @@
-//! Products of matrices. `gemm` computes floats, and halves widened to `f32`; loops of this crate compute few rows,
-//! and integers.
+//! Products of matrices. `gemm` computes floats, and halves widened to `f32`; dot products compute few rows, and
+//! integers.
 //!
 //! A product is split into tiles, each of which is a piece: usually some rows and all columns. The epilogue runs on a
 //! tile while it is in the cache.
 
 mod dots;
 mod gemm;
-mod integers;
 mod product;
 
 use std::ops::Range;
 
 use dots::Dots;
+use half::bf16;
 use millstream_ir::nest::Access;
 use millstream_ir::{Blocking, DType, Matmul};
 use millstream_protocol::NativeView;
@@ -19,7 +19,7 @@ use product::{Matrix, Product};
 
 use crate::COST_UNIT;
 use crate::compile_error::{CompileError, too_many_axes};
-use crate::half::{Bf16, F16};
+use crate::half::F16;
 use crate::kernels::with_type;
 use crate::launch::{Window, offset, overlap, resolve};
 use crate::level::{Level, Loop, kernel};
@@ -254,25 +254,15 @@ impl MatmulCode {
             let batch: isize = steps
                 .map(|(stride, index)| *stride as isize * *index as isize)
                 .sum();
-            matrix.base.wrapping_offset(
-                (batch + row as isize * matrix.row + column as isize * matrix.column) * size,
-            )
+            (batch + row as isize * matrix.row + column as isize * matrix.column) * size
         };
+        let Product { lhs, rhs, out, .. } = *product;
         let block = Product {
             m: rows.len(),
             n: columns.len(),
-            lhs: Matrix {
-                base: place(&product.lhs, rows.start, 0),
-                ..product.lhs
-            },
-            rhs: Matrix {
-                base: place(&product.rhs, 0, columns.start),
-                ..product.rhs
-            },
-            out: Matrix {
-                base: place(&product.out, rows.start, columns.start),
-                ..product.out
-            },
+            lhs: lhs.moved(place(&lhs, rows.start, 0)),
+            rhs: rhs.moved(place(&rhs, 0, columns.start)),
+            out: out.moved(place(&out, rows.start, columns.start)),
             ..*product
         };
         // SAFETY: `measure` checked that every element lies in its binding, and that the output overlaps neither
@@ -290,8 +280,8 @@ impl MatmulCode {
                     None => block.gemm_floats(gemm_f64::gemm::f64::get_gemm_fn(), 0.0, 1.0),
                 },
                 DType::F16 => block.gemm_halves(F16::to_f32, F16::of_f32),
-                DType::Bf16 => block.gemm_halves(Bf16::to_f32, Bf16::of_f32),
-                dtype => with_type!(dtype, T => block.integers::<T>(self.level), else ()),
+                DType::Bf16 => block.gemm_halves(bf16::to_f32, bf16::from_f32),
+                dtype => with_type!(dtype, T => block.dots_of_rows::<T, 16>(self.level), else ()),
             }
         }
         if let Some(epilogue) = &self.epilogue {

@@ -103,29 +103,39 @@ fn steps<'a>(
     moving.map(|(stride, _)| resolve(*stride, words).unsigned_abs())
 }
 
-/// Returns the tiling of a launch's lanes, and the lanes of retained values. Rows are tiled as the plan over tiles
-/// would, so that results do not depend on machine code.
-pub(super) fn tile_lanes(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, usize) {
-    let unit = (plan.unit as usize).max(1);
-    match plan.template {
-        Template::Flat => {
-            let lanes = (TILE_BYTES / unit / 64 * 64).clamp(256, 2048);
-            (Tiles::of(&launch.outer, lanes), 0)
-        }
+/// Tiles the lanes of a launch. Rows are tiled as the plan over tiles would, so that results do not depend on machine
+/// code.
+pub(super) fn tile(launch: &mut Launch, plan: &Plan, over_tiles: &Plan) {
+    let lanes_of = |plan: &Plan, bytes: usize| bytes / (plan.unit as usize).max(1) / 64 * 64;
+    let steps = launch.inner.total;
+    launch.transposes_only = false;
+    launch.tiles = match plan.template {
         Template::Row => {
-            let unit = (over_tiles.unit as usize).max(1);
-            let lanes = (ROW_TILE_BYTES / unit / 64 * 64).clamp(512, 4096);
-            (
-                Tiles::of(&launch.inner, lanes),
-                launch.inner.total.next_multiple_of(64),
-            )
+            let lanes = lanes_of(over_tiles, ROW_TILE_BYTES);
+            Tiles::of(&launch.inner, lanes.clamp(512, 4096))
+        }
+        Template::Column if launch.inner.rank == 0 => {
+            let lanes = lanes_of(plan, TILE_BYTES).clamp(256, 2048);
+            let tiles = Tiles::of(&launch.outer, lanes);
+            match launch.arrange_blocks(plan) {
+                true => {
+                    launch.transposes_only = launch.transposes_only(plan);
+                    tiles.in_blocks(&launch.outer)
+                }
+                false if launch.moves_densely(plan) => Tiles::of_moves(&launch.outer),
+                false => tiles,
+            }
         }
         Template::Column => {
-            let steps = launch.inner.total;
             let retained = RETAINED_COLUMNS_BYTES_MAX / (plan.retained as usize * steps).max(1);
-            let lanes = (TILE_BYTES / unit).min(retained) / 64 * 64;
-            let tiles = Tiles::of(&launch.outer, lanes.clamp(64, COLUMN_LANES));
-            (tiles, tiles.lanes * steps)
+            let lanes = lanes_of(plan, TILE_BYTES).min(retained / 64 * 64);
+            Tiles::of(&launch.outer, lanes.clamp(64, COLUMN_LANES))
         }
-    }
+    };
+    launch.retained_lanes = match plan.template {
+        Template::Row => steps.next_multiple_of(64),
+        Template::Column => launch.tiles.lanes * steps,
+    };
+    launch.mark_direct_paths(plan);
+    launch.streams = launch.streams(plan);
 }
