@@ -202,8 +202,8 @@ fn tracer(
         let family = families.find(|family| family.index == queue.family)?;
         Some(family.timestamp_bits).filter(|bits| *bits > 0)
     };
-    let bits: Option<_> = queues.iter().map(bits).collect();
-    Ok(bits.map(|bits| Tracer::new(context, bits, calibration, capacity)))
+    let bits: Option<Vec<_>> = queues.iter().map(bits).collect();
+    Ok(bits.map(|bits| Tracer::new(context, &bits, calibration, capacity)))
 }
 
 /// Returns how many queues of each family serve `count` queues: as many if there are.
