@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
 
-use crate::driver::Context;
 use crate::kernel::CudaCompiler;
 use crate::nvrtc::KernelCache;
 
@@ -32,31 +31,24 @@ unsafe impl<T> Sync for Handle<T> {}
 /// submitted to these streams directly is ordered with the device's tasks only by the streams themselves. To submit a
 /// task that takes part in the hazards, use `Stream::with_resource`.
 pub struct CudaRaw {
-    context: Handle<CUcontext>,
-    streams: Vec<Handle<CUstream>>,
-    ordinal: usize,
-    is_primary: bool,
     compiler: Arc<CudaCompiler>,
+    streams: Vec<Handle<CUstream>>,
 }
 
 impl CudaRaw {
     pub(crate) fn new(
-        context: &Context,
-        streams: impl Iterator<Item = CUstream>,
         compiler: &Arc<CudaCompiler>,
+        streams: impl Iterator<Item = CUstream>,
     ) -> Self {
         Self {
-            context: Handle(context.raw),
-            streams: streams.map(Handle).collect(),
-            ordinal: context.gpu.info.ordinal,
-            is_primary: context.is_primary,
             compiler: compiler.clone(),
+            streams: streams.map(Handle).collect(),
         }
     }
 
     /// Returns the driver's context.
     pub fn context(&self) -> CUcontext {
-        self.context.0
+        self.compiler.context.raw
     }
 
     /// Returns the driver's stream of each queue.
@@ -71,11 +63,11 @@ impl CudaRaw {
 
     /// Whether the context is the GPU's primary one, which all libraries of the process share.
     pub fn has_primary_context(&self) -> bool {
-        self.is_primary
+        self.compiler.context.is_primary
     }
 
     /// Returns the GPU's index in the driver's order.
     pub fn ordinal(&self) -> usize {
-        self.ordinal
+        self.compiler.context.gpu.info.ordinal
     }
 }

@@ -94,18 +94,13 @@ pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline) {
         event,
         needs,
     } = batch;
-    let BatchNeeds {
-        memory,
-        timings,
-        tracer,
-    } = needs;
     // SAFETY: the GPU has completed the copies; only this code writes the landings before the cursor is published.
-    unsafe { memory.land() };
-    if let Some(tracer) = tracer {
-        tracer.complete(queue, timings);
+    unsafe { needs.memory.land() };
+    if let Some(tracer) = needs.tracer {
+        tracer.complete(queue, needs.timings);
     }
     // Before the publication: a device thread that observes the cursor reuses the event and the blocks, and clients have
     // room for more uploads. None of the drops waits for the GPU: surplus pinned memory is retired (`driver::reaper`).
-    drop((event, memory));
+    drop((event, needs.memory));
     timeline.publish(cursor);
 }

@@ -10,6 +10,7 @@ use millstream_protocol::Refused;
 
 use crate::device::CudaResources;
 use crate::driver::{Context, CuEvent, CuStream};
+use crate::lane::Mark;
 
 /// A stream of another library that uses the memory of a guard. Keep the guard until the use has ended, so that later tasks
 /// wait for the work of the library.
@@ -18,12 +19,6 @@ pub struct ConsumerStream {
     stream: CuStream,
     /// Recorded at the end of the use.
     end: CuEvent,
-}
-
-/// The end of the use of memory by a [`ConsumerStream`].
-pub struct ConsumerEnd {
-    context: Arc<Context>,
-    event: CuEvent,
 }
 
 impl CudaResources {
@@ -57,32 +52,12 @@ impl ConsumerStream {
     ///
     /// # Errors
     /// [`Refused::Lost`]; any other error of the driver, such as that of a capture, says that the end cannot be learned.
-    pub fn end(self) -> Result<ConsumerEnd, Refused> {
+    pub fn end(self) -> Result<Mark, Refused> {
         let _current = self.context.push_current()?;
         self.stream.record(&self.end)?;
-        Ok(ConsumerEnd {
+        Ok(Mark {
             context: self.context,
-            event: self.end,
+            event: Arc::new(self.end),
         })
-    }
-}
-
-impl ConsumerEnd {
-    /// Returns `true` if the work before the end has completed. Never waits.
-    ///
-    /// # Errors
-    /// As [`ConsumerStream::end`].
-    pub fn has_passed(&self) -> Result<bool, Refused> {
-        let _current = self.context.push_current()?;
-        Ok(self.event.is_complete()?)
-    }
-
-    /// Blocks until the work before the end has completed.
-    ///
-    /// # Errors
-    /// As [`ConsumerStream::end`].
-    pub fn wait(&self) -> Result<(), Refused> {
-        let _current = self.context.push_current()?;
-        Ok(self.event.synchronize()?)
     }
 }

@@ -31,7 +31,7 @@ impl CudaDevice {
         let address = self.address(target)?;
         let bytes = source.bytes();
         // The GPU reads pinned memory directly.
-        let is_pinned = matches!(&source, HostData::Owned(owned) if owned.is_of_host_memory());
+        let is_pinned = matches!(&source, HostData::Owned(owned) if owned.host_block().is_some());
         let block = if is_pinned { bytes.len() } else { BLOCK_BYTES };
         let (dense, pitch_max) = (bytes.len() as u64, self.pitch_max);
         let segments = segments(layout, dense, target.len, block as u64, pitch_max)?;

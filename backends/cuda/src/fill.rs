@@ -19,18 +19,6 @@ pub(crate) struct Memset {
 }
 
 impl Memset {
-    /// Returns a memset of one row.
-    fn row(address: CUdeviceptr, element: u32, value: u32, width: usize) -> Self {
-        Self {
-            address,
-            pitch: 0,
-            value,
-            element,
-            width,
-            height: 1,
-        }
-    }
-
     /// Submits the memset to a stream.
     ///
     /// # Safety
@@ -64,12 +52,20 @@ pub(crate) fn for_each_memset<E>(
     if bytes == 0 {
         return Ok(());
     }
-    if unit.iter().all(|byte| *byte == unit[0]) {
-        return each(Memset::row(address, 1, u32::from(unit[0]), bytes));
-    }
-    let patterns = bytes / width;
-    if let Some(value) = as_element(unit) {
-        return each(Memset::row(address, width as u32, value, patterns));
+    for element in [1, 4, 2] {
+        let (first, repeats) = (&unit[..element.min(width)], width.is_multiple_of(element));
+        if repeats && unit.chunks(element).all(|part| part == first) {
+            let mut value = [0; 4];
+            value[..element].copy_from_slice(first);
+            return each(Memset {
+                address,
+                pitch: 0,
+                value: u32::from_le_bytes(value),
+                element: element as u32,
+                width: bytes / element,
+                height: 1,
+            });
+        }
     }
     // One memset for each byte of the pattern, with the pattern's width as the pitch.
     for (column, byte) in unit.iter().enumerate() {
@@ -79,19 +75,10 @@ pub(crate) fn for_each_memset<E>(
             value: u32::from(*byte),
             element: 1,
             width: 1,
-            height: patterns,
+            height: bytes / width,
         })?;
     }
     Ok(())
-}
-
-/// Returns the pattern as one element if the driver has elements of its width.
-fn as_element(unit: &[u8]) -> Option<u32> {
-    match *unit {
-        [low, high] => Some(u32::from(u16::from_le_bytes([low, high]))),
-        [a, b, c, d] => Some(u32::from_le_bytes([a, b, c, d])),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -179,15 +179,20 @@ fn check_options(
     options: &CudaLaunch,
     properties: &DeviceProperties,
 ) -> Result<(), KernelError> {
-    let feature = |feature| KernelError::Feature {
-        kernel: kernel.name().clone(),
-        feature,
-    };
-    if options.tensor_maps > 0 && !properties.has(Feature::TensorMaps) {
-        return Err(feature(Feature::TensorMaps));
+    let features = [
+        (options.tensor_maps > 0, Feature::TensorMaps),
+        (options.cluster.is_some(), Feature::Clusters),
+    ];
+    for (is_needed, feature) in features {
+        if is_needed && !properties.has(feature) {
+            let kernel = kernel.name().clone();
+            return Err(KernelError::Feature { kernel, feature });
+        }
     }
-    if options.cluster.is_some() && !properties.has(Feature::Clusters) {
-        return Err(feature(Feature::Clusters));
+    let cluster = options.cluster.unwrap_or([1; 3]);
+    if !(1..=16).contains(&volume(cluster)) {
+        let log = format!("expected clusters of 1 to 16 cubes, got {cluster:?}");
+        return Err(compile_error(kernel, log));
     }
     let signature = kernel.signature();
     let scalars = match ir::program_of(kernel) {
@@ -196,22 +201,26 @@ fn check_options(
         None => signature.scalars().len(),
     };
     let parameters = signature.bindings().len() + scalars + options.tensor_maps;
-    let cluster = options.cluster.unwrap_or([1; 3]);
-    let log = if !(1..=16).contains(&volume(cluster)) {
-        format!("expected clusters of 1 to 16 cubes, got {cluster:?}")
-    } else if options.tensor_maps > TENSOR_MAPS_MAX {
-        let maps = options.tensor_maps;
-        format!("expected at most {TENSOR_MAPS_MAX} tensor maps, got {maps}")
-    } else if options.metadata_words > METADATA_WORDS_MAX {
-        let words = options.metadata_words;
-        format!("expected at most {METADATA_WORDS_MAX} words of metadata, got {words}")
-    } else if parameters >= PARAMETERS_INLINE {
-        let most = PARAMETERS_INLINE - 1;
-        format!("expected at most {most} bindings, scalars and tensor maps, got {parameters}")
-    } else {
-        return Ok(());
-    };
-    Err(compile_error(kernel, log))
+    let limits = [
+        ("tensor maps", options.tensor_maps, TENSOR_MAPS_MAX),
+        (
+            "words of metadata",
+            options.metadata_words,
+            METADATA_WORDS_MAX,
+        ),
+        (
+            "bindings, scalars and tensor maps",
+            parameters,
+            PARAMETERS_INLINE - 1,
+        ),
+    ];
+    for (what, got, most) in limits {
+        if got > most {
+            let log = format!("expected at most {most} {what}, got {got}");
+            return Err(compile_error(kernel, log));
+        }
+    }
+    Ok(())
 }
 
 /// Returns an error if the entry point cannot be launched with a cube of these threads.

@@ -5,9 +5,10 @@
 //! depends on them.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use millstream_protocol::Refused;
+use millstream_sync::facade::{Mutex, lock};
 
 use crate::device::CudaResources;
 use crate::driver::{Context, CuEvent, CuStream};
@@ -21,7 +22,8 @@ pub struct Lane {
     reached: Mutex<Vec<Weak<Context>>>,
 }
 
-/// The end of the work that a lane had when it was marked.
+/// The end of the work that a stream had: a lane when it was marked, or a
+/// [`ConsumerStream`](crate::ConsumerStream) when its use of the memory ended.
 pub struct Mark {
     pub(crate) context: Arc<Context>,
     pub(crate) event: Arc<CuEvent>,
@@ -97,7 +99,7 @@ impl Lane {
 
     /// Gives the lane's GPU access to the memory of a device, once. If it gets none, copies go through the host.
     fn reach(&self, target: &CudaResources) {
-        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reached = lock(&self.reached);
         let context = Arc::downgrade(&target.context);
         if reached.iter().any(|known| known.ptr_eq(&context)) {
             return;
@@ -144,12 +146,21 @@ impl Lane {
 }
 
 impl Mark {
-    /// Returns whether the work before the mark has completed.
+    /// Returns whether the work before the mark has completed. Never waits.
     ///
     /// # Errors
     /// The GPU is lost: the work does not run any more.
     pub fn is_complete(&self) -> Result<bool, Refused> {
         let _current = self.context.push_current()?;
         Ok(self.event.is_complete()?)
+    }
+
+    /// Blocks until the work before the mark has completed.
+    ///
+    /// # Errors
+    /// As [`Mark::is_complete`].
+    pub fn wait(&self) -> Result<(), Refused> {
+        let _current = self.context.push_current()?;
+        Ok(self.event.synchronize()?)
     }
 }

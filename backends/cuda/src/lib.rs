@@ -59,7 +59,7 @@ mod replay;
 mod trace;
 
 pub use adopted::CudaRaw;
-pub use consumer::{ConsumerEnd, ConsumerStream};
+pub use consumer::ConsumerStream;
 pub use current::CurrentContext;
 pub use device::{CudaDevice, CudaResources};
 pub use driver::{GpuInfo, Pinned as HostPiece};

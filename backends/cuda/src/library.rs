@@ -8,18 +8,18 @@ use std::ffi::{CStr, c_char};
 
 use libloading::Library;
 use millstream_gpu::library_folder;
-use millstream_protocol::OpenError;
 
 /// Declares the functions of a library, which are looked up together: a library without one of those that are needed is
 /// an error when it is loaded, not a panic at the first call.
 ///
-/// A needed function is a method, which returns the error of the library with the name of the call, by the method `check` of
-/// the table. Functions that return no error code, and those that only newer libraries have, are fields.
+/// A needed function is a method, which returns the error of the library with the name of the call, by the given function of
+/// the table, the name and the answer. Functions that return no error code, and those that only newer libraries have, are
+/// fields.
 macro_rules! functions {
     (
         $(#[$about:meta])*
         struct $table:ident;
-        needed -> $error:ty {
+        needed -> $error:ty = $check:expr => {
             $($name:ident = $symbol:ident($($argument:ident: $type:ty),* $(,)?);)*
         }
         $(plain { $($plain:ident = $plain_symbol:ident($($plain_type:ty),*) -> $result:ty;)* })?
@@ -60,7 +60,8 @@ macro_rules! functions {
                 pub(crate) unsafe fn $name(&self, $($argument: $type),*) -> Result<(), $error> {
                     // SAFETY: the caller's duty.
                     let answer = unsafe { (self.$name)($($argument),*) };
-                    self.check(stringify!($symbol), answer)
+                    let check: fn(&Self, &'static str, u32) -> Result<(), $error> = $check;
+                    check(self, stringify!($symbol), answer)
                 }
             )*
         }
@@ -110,12 +111,4 @@ pub(crate) fn describe(text: unsafe extern "C" fn(u32) -> *const c_char, number:
     // SAFETY: as above; the string ends with a zero byte.
     let text = unsafe { CStr::from_ptr(text) };
     format!("{} ({number})", text.to_string_lossy())
-}
-
-/// Returns the error of opening what is not available.
-pub(crate) fn unavailable(backend: &'static str, why: impl Into<String>) -> OpenError {
-    OpenError::Unavailable {
-        backend,
-        why: why.into(),
-    }
 }

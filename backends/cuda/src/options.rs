@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
-use millstream_gpu::CacheFolder;
+use millstream_gpu::{CacheFolder, setters, unavailable};
 use millstream_protocol::{MAX_QUEUES, OpenError, Priority};
 
 use crate::adopted::{Adopted, Handle};
 use crate::driver::{GpuInfo, gpus};
-use crate::library::unavailable;
 use crate::{nvrtc, product};
 
 /// Default number of queues; more rarely overlap usefully.
@@ -113,83 +112,6 @@ impl Cuda {
         }
     }
 
-    /// Compiles CUDA C and IR programs to PTX, which the driver compiles further. For GPUs that are newer than the
-    /// compiler, and for drivers that accept no binaries. By default kernels are compiled to a binary for the GPU.
-    #[must_use]
-    pub fn compile_to_ptx(mut self, to_ptx: bool) -> Self {
-        self.to_ptx = to_ptx;
-        self
-    }
-
-    /// Sets the number of queues. Each is a stream of the driver with a thread that sleeps until a batch completes. The
-    /// default is 4 queues and two priority queues ([`Cuda::priority_queues`]); setting a number disables the priority
-    /// queues unless they are requested.
-    #[must_use]
-    pub fn queues(mut self, queues: usize) -> Self {
-        self.queues = Some(queues);
-        self
-    }
-
-    /// Sets whether streams of high and low [`Priority`] have a queue of their own, whose kernels the GPU starts before
-    /// or after those of the other queues. All others have the GPU's default priority, as streams of other libraries do;
-    /// on most GPUs no priority is lower. Without priority queues, priorities only affect the order in which tasks are
-    /// submitted to the GPU.
-    #[must_use]
-    pub fn priority_queues(mut self, enabled: bool) -> Self {
-        self.priority_queues = Some(enabled);
-        self
-    }
-
-    /// Sets the folder of the cache of compiled kernels, which is keyed by the content of all inputs. The default is
-    /// `millstream/cuda` in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`). If the folder cannot be written,
-    /// each kernel is compiled again and a warning is logged.
-    #[must_use]
-    pub fn kernel_cache(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cache = CacheFolder::Given(folder.into());
-        self
-    }
-
-    /// Sets the fewest multiplications (rows x columns x depth x batch) of a product of floats that cuBLASLt performs,
-    /// if the library is available. 0 selects every product that the library supports, `u64::MAX` none. The default is
-    /// 2^21, about 128 cubed, which is not measured yet.
-    ///
-    /// The library sums in another order than the kernels of this backend, which may depend on the GPU. It multiplies
-    /// `f32` as such, not as TF32. Each queue with such products uses a workspace of 32 MiB of GPU memory, which does
-    /// not count against any client. A recording with such a product is replayed task by task.
-    #[must_use]
-    pub fn library_products_from(mut self, multiplications: u64) -> Self {
-        self.multiplications_min = Some(multiplications);
-        self
-    }
-
-    /// Sets the most bytes of device memory that slices may use in total. The default is no limit but that of the GPU. The
-    /// workspaces of cuBLASLt ([`Cuda::library_products_from`]) and the code of kernels do not count.
-    #[must_use]
-    pub fn memory_limit(mut self, bytes: u64) -> Self {
-        self.memory_limit = Some(bytes);
-        self
-    }
-
-    /// Sets whether pages come from a memory pool of the driver, if the GPU has pools. The default is `true`.
-    ///
-    /// The pool keeps the memory of freed pages for later ones; `memory_cleanup` returns it to the GPU. Other processes
-    /// cannot open memory of a pool by its address (`cuIpcGetMemHandle`), as UCX and MPI do. With `false` each page is an
-    /// allocation of its own, which they can open. To free one, the driver waits for all kernels of the context, and
-    /// so do the tasks behind it: set [`MemoryOptions`](millstream_protocol::MemoryOptions) so that pages are
-    /// kept.
-    #[must_use]
-    pub fn memory_pool(mut self, enabled: bool) -> Self {
-        self.unpooled = !enabled;
-        self
-    }
-
-    /// Disables the cache of compiled kernels.
-    #[must_use]
-    pub fn no_kernel_cache(mut self) -> Self {
-        self.cache = CacheFolder::None;
-        self
-    }
-
     /// Returns the number of queues and the priority of each; empty if all are equal.
     pub(crate) fn queue_priorities(&self) -> Result<(usize, Vec<Priority>), OpenError> {
         let normal = self.queues.unwrap_or(QUEUES);
@@ -218,4 +140,53 @@ impl Cuda {
         }
         Ok((queues, priorities))
     }
+}
+
+setters! {
+    Cuda:
+
+    /// Compiles CUDA C and IR programs to PTX, which the driver compiles further. For GPUs that are newer than the
+    /// compiler, and for drivers that accept no binaries. By default kernels are compiled to a binary for the GPU.
+    compile_to_ptx(to_ptx: bool) => to_ptx = to_ptx;
+
+    /// Sets the number of queues. Each is a stream of the driver with a thread that sleeps until a batch completes. The
+    /// default is 4 queues and two priority queues ([`Cuda::priority_queues`]); setting a number disables the priority
+    /// queues unless they are requested.
+    queues(queues: usize) => queues = Some(queues);
+
+    /// Sets whether streams of high and low [`Priority`] have a queue of their own, whose kernels the GPU starts before
+    /// or after those of the other queues. All others have the GPU's default priority, as streams of other libraries do;
+    /// on most GPUs no priority is lower. Without priority queues, priorities only affect the order in which tasks are
+    /// submitted to the GPU.
+    priority_queues(enabled: bool) => priority_queues = Some(enabled);
+
+    /// Sets the folder of the cache of compiled kernels, which is keyed by the content of all inputs. The default is
+    /// `millstream/cuda` in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`). If the folder cannot be written,
+    /// each kernel is compiled again and a warning is logged.
+    kernel_cache(folder: impl Into<PathBuf>) => cache = CacheFolder::Given(folder.into());
+
+    /// Sets the fewest multiplications (rows x columns x depth x batch) of a product of floats that cuBLASLt performs,
+    /// if the library is available. 0 selects every product that the library supports, `u64::MAX` none. The default is
+    /// 2^21, about 128 cubed, which is not measured yet.
+    ///
+    /// The library sums in another order than the kernels of this backend, which may depend on the GPU. It multiplies
+    /// `f32` as such, not as TF32. Each queue with such products uses a workspace of 32 MiB of GPU memory, which does
+    /// not count against any client. A recording with such a product is replayed task by task.
+    library_products_from(multiplications: u64) => multiplications_min = Some(multiplications);
+
+    /// Sets the most bytes of device memory that slices may use in total. The default is no limit but that of the GPU. The
+    /// workspaces of cuBLASLt ([`Cuda::library_products_from`]) and the code of kernels do not count.
+    memory_limit(bytes: u64) => memory_limit = Some(bytes);
+
+    /// Sets whether pages come from a memory pool of the driver, if the GPU has pools. The default is `true`.
+    ///
+    /// The pool keeps the memory of freed pages for later ones; `memory_cleanup` returns it to the GPU. Other processes
+    /// cannot open memory of a pool by its address (`cuIpcGetMemHandle`), as UCX and MPI do. With `false` each page is an
+    /// allocation of its own, which they can open. To free one, the driver waits for all kernels of the context, and
+    /// so do the tasks behind it: set [`MemoryOptions`](millstream_protocol::MemoryOptions) so that pages are
+    /// kept.
+    memory_pool(enabled: bool) => unpooled = !enabled;
+
+    /// Disables the cache of compiled kernels.
+    no_kernel_cache() => cache = CacheFolder::None;
 }

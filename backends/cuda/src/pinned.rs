@@ -30,22 +30,17 @@ impl HostMemory for PinnedMemory {
         let context = self.0.upgrade()?;
         // This runs on a client's thread, which may have another context current.
         let _current = context.push_current().ok()?;
-        let pinned = Pinned::new(&context, bytes).ok()?;
-        // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
-        unsafe { pinned.start().as_ptr().write_bytes(0, bytes) };
-        Some(Box::new(PinnedBlock(pinned)))
+        Some(Box::new(Pinned::new(&context, bytes).ok()?))
     }
 }
 
-struct PinnedBlock(Pinned);
-
-// SAFETY: pinned memory keeps its address until it is dropped, and was zeroed.
-unsafe impl HostBlock for PinnedBlock {
+// SAFETY: pinned memory keeps its address until it is dropped, and is zeroed when it is allocated.
+unsafe impl HostBlock for Pinned {
     fn start(&self) -> NonNull<u8> {
-        self.0.start()
+        Pinned::start(self)
     }
 
     fn bytes(&self) -> usize {
-        self.0.bytes()
+        Pinned::bytes(self)
     }
 }

@@ -9,11 +9,12 @@
 //! waits for another queue or stream because of it, whatever these are busy with; a task that began earlier and completes
 //! later is at an earlier time. Time 0 is the opening, or later by at most the time until that first task has completed.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use millstream_gpu::Spans;
 use millstream_protocol::{Cursor, Point, QueueId};
+use millstream_sync::facade::{Mutex, lock};
 
 use crate::driver::{Code, Context, CuEvent, CuStream};
 
@@ -48,11 +49,6 @@ pub(crate) struct Timing {
     pub(crate) cursor: Cursor,
     pub(crate) start: Arc<CuEvent>,
     pub(crate) end: Arc<CuEvent>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic under one of these locks leaves the data consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tracer {

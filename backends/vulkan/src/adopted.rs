@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use ash::vk;
+use millstream_gpu::setters;
 
 /// What an application keeps alive with a device.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
@@ -80,13 +81,6 @@ impl AdoptedDevice {
         }
     }
 
-    /// Sets the optional features that are enabled.
-    #[must_use]
-    pub fn features(mut self, features: AdoptedFeatures) -> Self {
-        self.features = features;
-        self
-    }
-
     /// Adds the families of queues on which the application will use buffers of millstream
     /// ([`VulkanResources::alias`](crate::VulkanResources::alias)), if they differ from those of the given queues.
     #[must_use]
@@ -94,22 +88,21 @@ impl AdoptedDevice {
         self.families.extend(families);
         self
     }
+}
+
+setters! {
+    AdoptedDevice:
+
+    /// Sets the optional features that are enabled.
+    features(features: AdoptedFeatures) => features = features;
 
     /// Declares that the application goes on using the given queues. Only a driven device may share queues, because it
     /// uses them on the thread that calls it; [`Device::open`] then returns an error.
     ///
     /// [`Device::open`]: https://docs.rs/millstream/latest/millstream/struct.Device.html#method.open
-    #[must_use]
-    pub fn share_queues(mut self) -> Self {
-        self.shares_queues = true;
-        self
-    }
+    share_queues() => shares_queues = true;
 
     /// Keeps a value, such as the engine's own reference to the device, until the device of millstream is closed and
     /// all its clients, kernels, answers, guards and aliases are dropped.
-    #[must_use]
-    pub fn owner(mut self, owner: impl Any + Send + Sync) -> Self {
-        self.owner = Arc::new(owner);
-        self
-    }
+    owner(owner: impl Any + Send + Sync) => owner = Arc::new(owner);
 }

@@ -7,20 +7,30 @@
 use std::sync::Arc;
 
 use ash::vk;
+use millstream_gpu::{BLOCK_BYTES as POOLED_BYTES, Staged, Staging};
 use millstream_sync::credit::Credit;
 
 use crate::driver::{Code, Context, Mapped, Purpose};
 use crate::properties::QUEUE_DEPTH_MAX;
 use crate::trace::Timestamp;
 
-/// Bytes of a block of parameters.
+/// Bytes of a block of stored bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 /// The most timestamps of a command buffer: two for each task that a queue may have in flight.
 const TIMESTAMPS_MAX: u32 = 2 * QUEUE_DEPTH_MAX as u32;
 /// Bytes of a copy: three counts, and whether they were replaced.
-pub(crate) const COPY_BYTES: usize = 16;
-/// Parameters start at multiples of this.
+const COPY_BYTES: usize = 16;
+/// Stored bytes start at multiples of this.
 const ALIGNMENT: usize = 16;
+
+/// Where the first of stored bytes lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored {
+    pub(crate) buffer: vk::Buffer,
+    pub(crate) offset: u64,
+    /// The device address.
+    pub(crate) address: u64,
+}
 
 /// A command buffer.
 pub(crate) struct Commands {
@@ -31,9 +41,9 @@ pub(crate) struct Commands {
     executed: Vec<Arc<Commands>>,
     /// What a secondary command buffer takes of the device's budget.
     charge: Option<(Arc<Credit>, u64)>,
-    /// Parameters of dispatches that do not fit push constants. The number of blocks is bounded by the number of
-    /// dispatches of a batch (I12).
-    parameters: Vec<Mapped>,
+    /// Stored bytes: parameters of dispatches that do not fit push constants, sources of fills, cube counts. The number of
+    /// blocks is bounded by the number of tasks of a batch (I12).
+    blocks: Vec<Staged<Mapped>>,
     /// The block that is being filled, and the bytes used in it.
     filled: (usize, usize),
     /// The places of checked cube counts in the blocks.
@@ -42,10 +52,8 @@ pub(crate) struct Commands {
     pub(crate) bound: vk::Pipeline,
     /// Timestamps, created when the first one is written.
     timestamps: vk::QueryPool,
-    /// The number of timestamps written since the last reset.
-    stamped: u32,
-    /// Whether the timestamps must be reset before the next one.
-    is_first_stamp: bool,
+    /// The number of timestamps written since the last reset; `None` if they must be reset before the next one.
+    stamped: Option<u32>,
 }
 
 impl Commands {
@@ -88,13 +96,12 @@ impl Commands {
             raw: vk::CommandBuffer::null(),
             executed: Vec::new(),
             charge: None,
-            parameters: Vec::new(),
+            blocks: Vec::new(),
             filled: (0, 0),
             counts: Vec::new(),
             bound: vk::Pipeline::null(),
             timestamps: vk::QueryPool::null(),
-            stamped: 0,
-            is_first_stamp: true,
+            stamped: None,
         };
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(pool)
@@ -115,7 +122,7 @@ impl Commands {
         self.report_counts();
         self.bound = vk::Pipeline::null();
         self.filled = (0, 0);
-        self.is_first_stamp = true;
+        self.stamped = None;
         let device = &self.context.device;
         let info = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
@@ -141,19 +148,18 @@ impl Commands {
             self.timestamps = unsafe { device.create_query_pool(&info, None) }
                 .map_err(Code::of("vkCreateQueryPool"))?;
         }
-        if self.is_first_stamp {
-            self.is_first_stamp = false;
-            self.stamped = 0;
+        let query = self.stamped.unwrap_or_else(|| {
             // SAFETY: this thread records the command buffer; the results of its last submission were read.
             unsafe {
                 device.cmd_reset_query_pool(self.raw, self.timestamps, 0, TIMESTAMPS_MAX);
             }
-        }
-        if self.stamped == TIMESTAMPS_MAX {
+            0
+        });
+        if query == TIMESTAMPS_MAX {
             return Ok(None);
         }
-        let (query, stage) = (self.stamped, vk::PipelineStageFlags2::BOTTOM_OF_PIPE);
-        self.stamped += 1;
+        let stage = vk::PipelineStageFlags2::BOTTOM_OF_PIPE;
+        self.stamped = Some(query + 1);
         // SAFETY: this thread records the command buffer, and the query was reset.
         unsafe { device.cmd_write_timestamp2(self.raw, stage, self.timestamps, query) };
         Ok(Some((self.timestamps, query)))
@@ -174,7 +180,7 @@ impl Commands {
     /// Takes what the command buffer keeps, with these bytes of commands, from a budget. Returns `false` if the budget has
     /// too few bytes left.
     pub(crate) fn charge(&mut self, budget: &Arc<Credit>, bytes: u64) -> bool {
-        let bytes = bytes + (self.parameters.len() * BLOCK_BYTES) as u64;
+        let bytes = bytes + (self.blocks.len() * BLOCK_BYTES) as u64;
         let is_taken = budget.try_acquire(bytes).is_ok();
         self.charge = is_taken.then(|| (budget.clone(), bytes));
         is_taken
@@ -192,63 +198,54 @@ impl Commands {
             .map_err(Code::of("vkEndCommandBuffer"))
     }
 
-    /// Makes room for `times` blocks of `bytes` bytes of parameters.
-    pub(crate) fn reserve(&mut self, bytes: usize, times: usize) -> Result<(), Code> {
-        debug_assert!(bytes <= BLOCK_BYTES);
-        let mut filled = self.filled;
-        for _ in 0..times {
-            let (block, used) = place(filled, bytes);
-            if block == self.parameters.len() {
-                let created = Mapped::new(&self.context, BLOCK_BYTES, Purpose::Upload)?;
-                self.parameters.push(created);
-            }
-            filled = (block, used + bytes);
+    /// Stores bytes, such as the parameters of a launch, until the submission has completed. Takes blocks from `pool`.
+    pub(crate) fn store(
+        &mut self,
+        pool: &mut Staging<Mapped>,
+        bytes: &[u8],
+    ) -> Result<Stored, Code> {
+        debug_assert!(bytes.len() <= BLOCK_BYTES);
+        let (mut block, used) = self.filled;
+        let mut start = used.next_multiple_of(ALIGNMENT);
+        if start + bytes.len() > BLOCK_BYTES {
+            (block, start) = (block + 1, 0);
         }
-        Ok(())
-    }
-
-    /// Stores the parameters of a launch, for which [`Commands::reserve`] has made room, until the submission has
-    /// completed. Returns their device address.
-    pub(crate) fn store(&mut self, parameters: &[u8]) -> u64 {
-        let (block, used) = place(self.filled, parameters.len());
-        let room = &self.parameters[block];
-        // SAFETY: the range lies in the block, and neither the device nor other parameters use it: `begin` started
-        // over only after the last submission had completed.
+        if block == self.blocks.len() {
+            let create = || Mapped::new(&self.context, POOLED_BYTES, Purpose::Upload);
+            self.blocks.push(pool.take(BLOCK_BYTES, create)?);
+        }
+        let room = &self.blocks[block];
+        // SAFETY: the range lies in the block, and neither the device nor other bytes use it: `begin` started over only
+        // after the last submission had completed.
         unsafe {
-            let target = room.start.as_ptr().add(used);
-            std::ptr::copy_nonoverlapping(parameters.as_ptr(), target, parameters.len());
+            let target = room.start().add(start);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
         }
-        self.filled = (block, used + parameters.len());
-        room.buffer.address + used as u64
+        self.filled = (block, start + bytes.len());
+        let (Mapped { buffer, .. }, first) = room.place();
+        let offset = (first + start) as u64;
+        Ok(Stored {
+            buffer: buffer.raw,
+            offset,
+            address: buffer.address + offset,
+        })
     }
 
-    /// Stores bytes to copy from, until the submission has completed. Returns the buffer and the offset of the first.
-    pub(crate) fn store_source(&mut self, bytes: &[u8]) -> Result<(vk::Buffer, u64), Code> {
-        self.reserve(bytes.len(), 1)?;
-        self.store(bytes);
+    /// Makes room for a copy of cube counts, until the submission has completed.
+    pub(crate) fn store_counts(&mut self, pool: &mut Staging<Mapped>) -> Result<Stored, Code> {
+        let stored = self.store(pool, &[0; COPY_BYTES])?;
         let (block, end) = self.filled;
-        let start = (end - bytes.len()) as u64;
-        Ok((self.parameters[block].buffer.raw, start))
-    }
-
-    /// Makes room for a copy of cube counts, for which [`Commands::reserve`] has made room, until the submission has
-    /// completed. Returns the buffer, the offset and the device address.
-    pub(crate) fn store_counts(&mut self) -> (vk::Buffer, u64, u64) {
-        let address = self.store(&[0; COPY_BYTES]);
-        let (block, end) = self.filled;
-        let start = end - COPY_BYTES;
-        self.counts.push((block, start));
-        let buffer = self.parameters[block].buffer.raw;
-        (buffer, start as u64, address)
+        self.counts.push((block, end - COPY_BYTES));
+        Ok(stored)
     }
 
     /// Logs cube counts of the last submission, which has completed, that exceeded the limits.
     fn report_counts(&mut self) {
         for (block, start) in self.counts.drain(..) {
-            let room = &self.parameters[block];
+            let room = &self.blocks[block];
             let flag = start + COPY_BYTES - size_of::<u32>();
             // SAFETY: the place lies in the block, which the device does not use any more.
-            let exceeded = unsafe { room.start.as_ptr().add(flag).cast::<u32>().read() };
+            let exceeded = unsafe { room.start().add(flag).cast::<u32>().read() };
             if exceeded != 0 {
                 let limits = self.context.gpu.limits.max_compute_work_group_count;
                 tracing::error!(
@@ -258,15 +255,6 @@ impl Commands {
                 );
             }
         }
-    }
-}
-
-/// Returns the place of the next parameters: the block, and the offset in it. `filled` is the end of the previous ones.
-fn place((block, used): (usize, usize), bytes: usize) -> (usize, usize) {
-    let start = used.next_multiple_of(ALIGNMENT);
-    match start + bytes > BLOCK_BYTES {
-        true => (block + 1, 0),
-        false => (block, start),
     }
 }
 

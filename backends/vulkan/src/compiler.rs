@@ -10,10 +10,10 @@ use millstream_ir::{Blocking, Program};
 use millstream_protocol::{BackendKernel, Compiler, DeviceProperties, Kernel, KernelError, Source};
 use millstream_spirv::{Buffers, Parameters, Target};
 
-use crate::driver::{Context, Pipeline, PipelineCache};
-use crate::kernel::{Arguments, Entry, VulkanKernel};
+use crate::driver::{Context, Interface, Pipeline, PipelineCache};
+use crate::kernel::{Entry, VulkanKernel};
 use crate::module::VulkanLaunch;
-use crate::module_checks::{Expected, check};
+use crate::module_checks::{Expected, check, check_threads};
 use crate::parameters::PARAMETERS_MAX;
 
 /// The kinds of sources that the backend compiles.
@@ -62,9 +62,9 @@ impl VulkanCompiler {
     /// Lowers a function and creates its pipeline.
     fn lowered(&self, kernel: &Kernel, function: &Function) -> Result<Entry, KernelError> {
         let failed = |log: String| compile_error(kernel, log);
-        self.check_axes(function).map_err(failed)?;
         let module = millstream_spirv::lower(function, &self.target)
             .map_err(|error| failed(error.to_string()))?;
+        check_threads(function.threads, &self.context.gpu.limits).map_err(failed)?;
         let words = function.params.len() + function.scalars.len();
         if module.parameter_bytes as usize > PARAMETERS_MAX * size_of::<u64>() {
             return Err(failed(format!(
@@ -72,7 +72,7 @@ impl VulkanCompiler {
             )));
         }
         let has_descriptors = self.target.buffers == Buffers::Descriptors;
-        let arguments = Arguments {
+        let interface = Interface {
             parameter_bytes: module.parameter_bytes,
             is_spilled: module.parameters == Parameters::Spilled,
             has_grid: module.parameter_bytes as usize > words * size_of::<u64>(),
@@ -81,7 +81,7 @@ impl VulkanCompiler {
             threads: function.threads,
         };
         // SAFETY: the lowering makes valid modules, for the features of this device.
-        unsafe { self.entry(kernel, &module.words, c"main", arguments) }
+        unsafe { self.entry(kernel, &module.words, c"main", interface) }
     }
 
     /// Creates the pipeline of an entry point.
@@ -93,9 +93,9 @@ impl VulkanCompiler {
         kernel: &Kernel,
         words: &[u32],
         name: &CStr,
-        arguments: Arguments,
+        interface: Interface,
     ) -> Result<Entry, KernelError> {
-        let (interface, cache) = (arguments.interface(), self.cache.for_creation());
+        let cache = self.cache.for_creation();
         // SAFETY: as the caller guarantees.
         let pipeline =
             unsafe { Pipeline::new(&self.context.device, words, name, interface, cache) };
@@ -105,7 +105,7 @@ impl VulkanCompiler {
             },
             false => compile_error(kernel, code.to_string()),
         })?;
-        Ok(Entry::new(&self.context, pipeline, arguments))
+        Ok(Entry::new(&self.context, pipeline, interface))
     }
 
     /// Creates the pipeline of a user's module.
@@ -129,24 +129,21 @@ impl VulkanCompiler {
         }
         let parameter_bytes = (block * size_of::<u64>()) as u32;
         let buffers = signature.bindings().len() as u32;
-        let arguments = Arguments {
+        let interface = Interface {
             parameter_bytes,
             is_spilled: parameter_bytes > PUSHED_MAX,
-            has_grid: false,
-            is_divisible: false,
             descriptors: options.descriptors.then_some(buffers),
             threads: kernel.cube().threads,
+            ..Interface::default()
         };
-        let limits = &self.context.gpu.limits;
         let expected = Expected {
-            interface: arguments.interface(),
-            threads_max: limits.max_compute_work_group_invocations,
-            axes_max: limits.max_compute_work_group_size,
+            interface,
+            limits: self.context.gpu.limits,
             features: self.context.gpu.features,
         };
         let name = check(words, kernel.name(), &expected).map_err(failed)?;
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
-        let entry = unsafe { self.entry(kernel, words, &name, arguments) }?;
+        let entry = unsafe { self.entry(kernel, words, &name, interface) }?;
         Ok(VulkanKernel {
             entries: Variants::single(entry),
             metadata_words: options.metadata_words,
@@ -170,35 +167,19 @@ impl VulkanCompiler {
                 self.target.parameter_bytes_max, translated.push_bytes
             )));
         }
-        let arguments = Arguments {
+        let interface = Interface {
             parameter_bytes: translated.push_bytes,
-            is_spilled: false,
-            has_grid: false,
-            is_divisible: false,
             descriptors: Some(kernel.signature().bindings().len() as u32),
             threads: kernel.cube().threads,
+            ..Interface::default()
         };
         // SAFETY: naga has validated the kernel, and `translate` has checked its interface.
-        let entry = unsafe { self.entry(kernel, &translated.words, &translated.entry, arguments) }?;
+        let entry = unsafe { self.entry(kernel, &translated.words, &translated.entry, interface) }?;
         Ok(VulkanKernel {
             entries: Variants::single(entry),
             metadata_words: 0,
             immediates: Some(translated.scalars),
         })
-    }
-
-    /// Returns an error if an axis of the function's cubes exceeds the limits of the device. The lowering checks the
-    /// number of threads.
-    fn check_axes(&self, function: &Function) -> Result<(), String> {
-        let most = self.context.gpu.limits.max_compute_work_group_size;
-        let mut axes = function.threads.iter().zip(most);
-        match axes.all(|(axis, most)| *axis <= most) {
-            true => Ok(()),
-            false => Err(format!(
-                "expected cubes of at most {most:?} threads along the axes, got {:?}",
-                function.threads
-            )),
-        }
     }
 
     fn program(

@@ -11,11 +11,12 @@
 //! their memory.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use millstream_gpu::BatchMemory;
 use millstream_protocol::{Cursor, DeviceStatus, QueueId, Recovery};
 use millstream_sync::channel::Receiver;
+use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::line::{Ends, Sent};
 use millstream_sync::payload;
 use millstream_sync::timeline::Timeline;
@@ -31,7 +32,7 @@ pub(crate) struct Batch {
     pub(crate) value: u64,
     pub(crate) memory: BatchMemory<Mapped>,
     /// What custom tasks keep.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<Box<dyn Any + Send>>,
     /// The timed tasks, while spans are recorded.
     pub(crate) timings: Vec<Timing>,
     pub(crate) tracer: Option<Arc<Tracer>>,
@@ -39,20 +40,11 @@ pub(crate) struct Batch {
     pub(crate) failed: Option<Code>,
 }
 
-/// A user's value. A panic of its destructor ends here: it must not end the thread that completes the batch.
-pub(crate) struct Kept(Option<Box<dyn Any + Send>>);
-
-impl Kept {
-    pub(crate) fn new(value: Box<dyn Any + Send>) -> Self {
-        Self(Some(value))
-    }
-}
-
-impl Drop for Kept {
+impl Drop for Batch {
+    /// Drops the values of users. A panic of their destructors ends here: it must not end the thread that completes the
+    /// batch.
     fn drop(&mut self) {
-        if let Some(value) = self.0.take() {
-            payload::end(value);
-        }
+        self.kept.drain(..).for_each(payload::end);
     }
 }
 
@@ -79,22 +71,13 @@ impl Shared {
     /// Keeps batches until [`Shared::drop_abandoned`].
     #[cold]
     fn abandon(&self, batches: impl Iterator<Item = Batch>) {
-        for batch in batches {
-            // A panic under the lock leaves the list consistent.
-            let kept = self.abandoned.lock();
-            kept.unwrap_or_else(PoisonError::into_inner).push(batch);
-        }
+        batches.for_each(|batch| lock(&self.abandoned).push(batch));
     }
 
     /// Drops the batches of a lost device. The device must be idle.
     pub(crate) fn drop_abandoned(&self) {
-        let mut kept = self
-            .abandoned
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let batches = std::mem::take(&mut *kept);
+        let batches = std::mem::take(&mut *lock(&self.abandoned));
         // Sources of uploads are values of users, whose destructors must not run under the lock.
-        drop(kept);
         drop(batches);
     }
 }
@@ -131,22 +114,14 @@ pub(crate) fn serve<E: Ends<Batch = Batch>>(
 
 /// Completes a batch whose work has completed on the device.
 pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
-    let Batch {
-        cursor,
-        value: _,
-        memory,
-        kept,
-        timings,
-        tracer,
-        failed: _,
-    } = batch;
     // SAFETY: the device has completed the copies, and a barrier has made their writes visible to the host; only this
     // code writes the landings before the cursor is published.
-    unsafe { memory.land() };
-    if let Some(tracer) = tracer {
-        tracer.complete(queue, &timings);
+    unsafe { batch.memory.land() };
+    if let Some(tracer) = &batch.tracer {
+        tracer.complete(queue, &batch.timings);
     }
+    let cursor = batch.cursor;
     // Before the publication: a device thread that observes the cursor reuses the blocks.
-    drop((memory, kept));
+    drop(batch);
     timeline.publish(cursor);
 }

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use crate::device::VulkanDevice;
 use crate::driver::{Code, Mapped, Purpose};
 use crate::pages::Location;
+use crate::upload::UploadBlock;
 
 /// The most regions of one copy command; longer copies take several.
 const REGIONS_MAX: usize = 1024;
@@ -31,9 +32,11 @@ impl VulkanDevice {
             return segments(layout, 0, target.len, 1, u64::MAX).map(|_| ());
         }
         let own = match &source {
-            HostData::Owned(owned) if owned.is_of_host_memory() => self.uploads.find(bytes),
+            HostData::Owned(owned) => owned.host_block(),
             _ => None,
         };
+        let own = own.and_then(|block| block.downcast_ref::<UploadBlock>());
+        let own = own.and_then(|block| block.buffer_of(&self.context));
         let block = own.map_or(BLOCK_BYTES as u64, |_| bytes.len() as u64);
         let segments = segments(layout, bytes.len() as u64, target.len, block, u64::MAX)?;
         let staged = match own {
@@ -53,7 +56,7 @@ impl VulkanDevice {
             }
             written_to = written_to.max(segment.end());
             let (from, offset) = match own {
-                Some((buffer, offset)) => (buffer, offset + segment.dense),
+                Some(buffer) => (buffer, segment.dense),
                 None => staged_at(&staged, segment.dense),
             };
             let region = |row| vk::BufferCopy {

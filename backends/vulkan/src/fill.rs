@@ -10,27 +10,11 @@ use crate::pages::Location;
 /// Bytes of a fill that are copied from the host, before they are doubled.
 const SEED_BYTES: usize = 4096;
 
-/// A fill as the driver performs it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Parts {
-    /// Bytes before the first whole word.
-    head: u64,
-    /// Bytes of whole words.
-    words: u64,
-    /// Bytes after the last whole word.
-    tail: u64,
-}
-
-impl Parts {
-    fn of(offset: u64, len: u64) -> Self {
-        let head = (offset.next_multiple_of(4) - offset).min(len);
-        let words = (len - head) & !3;
-        Self {
-            head,
-            words,
-            tail: len - head - words,
-        }
-    }
+/// Returns the bytes of a fill before the first whole word, those of whole words, and those after the last one.
+fn parts(offset: u64, len: u64) -> [u64; 3] {
+    let head = (offset.next_multiple_of(4) - offset).min(len);
+    let words = (len - head) & !3;
+    [head, words, len - head - words]
 }
 
 /// Returns the word that repeats a pattern, if there is one.
@@ -69,11 +53,11 @@ impl VulkanDevice {
         to: Location,
         word: u32,
     ) -> Result<(), Refused> {
-        let Parts { head, words, tail } = Parts::of(to.offset, target.len);
+        let [head, words, tail] = parts(to.offset, target.len);
         let commands = self.queues[queue.index()].record([target].into_iter())?;
         let ends = match head + tail {
             0 => None,
-            _ => Some(commands.store_source(&word.to_ne_bytes())?),
+            _ => Some(commands.store(&mut self.staging, &word.to_ne_bytes())?),
         };
         let commands = commands.raw;
         if words > 0 {
@@ -84,17 +68,17 @@ impl VulkanDevice {
                 device.cmd_fill_buffer(commands, to.buffer, start, words, word);
             }
         }
-        let Some((from, offset)) = ends else {
+        let Some(source) = ends else {
             return Ok(());
         };
         let end = |at: u64, size: u64| vk::BufferCopy {
-            src_offset: offset,
+            src_offset: source.offset,
             dst_offset: to.offset + at,
             size,
         };
         let ends = [end(0, head), end(head + words, tail)];
         for region in ends.iter().filter(|region| region.size > 0) {
-            self.copy_regions(commands, from, to.buffer, std::slice::from_ref(region));
+            self.copy_regions(commands, source.buffer, to.buffer, &[*region]);
         }
         Ok(())
     }
@@ -114,14 +98,14 @@ impl VulkanDevice {
             repetition.copy_from_slice(&bytes[..repetition.len()]);
         }
         let commands = self.queues[queue.index()].record([target].into_iter())?;
-        let (from, offset) = commands.store_source(&repeated[..seed as usize])?;
+        let source = commands.store(&mut self.staging, &repeated[..seed as usize])?;
         let commands = commands.raw;
         let first = vk::BufferCopy {
-            src_offset: offset,
+            src_offset: source.offset,
             dst_offset: to.offset,
             size: seed,
         };
-        self.copy_regions(commands, from, to.buffer, &[first]);
+        self.copy_regions(commands, source.buffer, to.buffer, &[first]);
         let mut filled = seed;
         while filled < target.len {
             let size = filled.min(target.len - filled);
@@ -147,7 +131,7 @@ mod tests {
     proptest! {
         #[test]
         fn parts_cover_the_range_and_words_are_aligned(offset in 0..64_u64, len in 0..64_u64) {
-            let Parts { head, words, tail } = Parts::of(offset, len);
+            let [head, words, tail] = parts(offset, len);
             prop_assert_eq!(head + words + tail, len);
             prop_assert_eq!(words % 4, 0);
             prop_assert!(words == 0 || (offset + head) % 4 == 0);

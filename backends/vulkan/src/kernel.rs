@@ -24,17 +24,17 @@ pub(crate) struct Entry {
     /// pipelines.
     context: Weak<Context>,
     pub(crate) pipeline: Pipeline,
-    pub(crate) arguments: Arguments,
+    pub(crate) interface: Interface,
 }
 
 impl Entry {
     /// Takes a pipeline, which the context keeps as well.
-    pub(crate) fn new(context: &Arc<Context>, pipeline: Pipeline, arguments: Arguments) -> Self {
+    pub(crate) fn new(context: &Arc<Context>, pipeline: Pipeline, interface: Interface) -> Self {
         context.keep_pipeline(pipeline);
         Self {
             context: Arc::downgrade(context),
             pipeline,
-            arguments,
+            interface,
         }
     }
 }
@@ -44,42 +44,5 @@ impl Drop for Entry {
         if let Some(context) = self.context.upgrade() {
             context.destroy_pipeline(self.pipeline);
         }
-    }
-}
-
-/// How an entry point receives its arguments.
-#[derive(Clone, Copy)]
-pub(crate) struct Arguments {
-    /// Bytes of the parameter block.
-    pub(crate) parameter_bytes: u32,
-    /// Whether the push constants hold the address of the parameter block instead of the block.
-    pub(crate) is_spilled: bool,
-    /// Whether the block ends with the grid.
-    pub(crate) has_grid: bool,
-    /// Whether a launch may be several dispatches: modules of users do not know the place of a dispatch in its launch.
-    pub(crate) is_divisible: bool,
-    /// The number of buffers that are descriptors; `None` if the buffers are addresses.
-    pub(crate) descriptors: Option<u32>,
-    /// The threads of a cube.
-    pub(crate) threads: [u32; 3],
-}
-
-impl Arguments {
-    /// Returns the interface of the pipeline.
-    pub(crate) fn interface(&self) -> Interface {
-        Interface {
-            push_bytes: match self.is_spilled {
-                true => size_of::<u64>() as u32,
-                false => self.parameter_bytes,
-            },
-            descriptors: self.descriptors.unwrap_or_default(),
-            threads: self.threads,
-        }
-    }
-
-    /// Whether the buffers are descriptors.
-    #[inline]
-    pub(crate) fn has_descriptors(&self) -> bool {
-        self.descriptors.is_some()
     }
 }

@@ -1,5 +1,7 @@
 //! Modules of users: how their entry points receive the arguments.
 
+use millstream_gpu::setters;
+
 /// The options of a kernel with a source in SPIR-V, added by [`Kernel::with`](millstream_protocol::Kernel::with).
 ///
 /// # Arguments
@@ -40,19 +42,13 @@ pub struct VulkanLaunch {
     pub descriptors: bool,
 }
 
-impl VulkanLaunch {
+setters! {
+    VulkanLaunch:
+
     /// Sets the most words of metadata that a launch passes. Missing ones are 0.
-    #[must_use]
-    pub fn metadata_words(mut self, words: usize) -> Self {
-        self.metadata_words = words;
-        self
-    }
+    metadata_words(words: usize) => metadata_words = words;
 
     /// Sets whether the entry point receives its buffers as descriptors instead of addresses. The device must have the
     /// extension `VK_KHR_push_descriptor`.
-    #[must_use]
-    pub fn descriptors(mut self, enabled: bool) -> Self {
-        self.descriptors = enabled;
-        self
-    }
+    descriptors(enabled: bool) => descriptors = enabled;
 }

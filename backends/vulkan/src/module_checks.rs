@@ -6,6 +6,7 @@
 
 use std::ffi::CString;
 
+use ash::vk;
 use spirv::{Capability, Decoration, ExecutionMode, ExecutionModel, Op, StorageClass};
 
 use crate::driver::{Features, Interface};
@@ -14,9 +15,7 @@ use crate::driver::{Features, Interface};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pub(crate) interface: Interface,
-    /// The most threads of a cube, in total and along each axis.
-    pub(crate) threads_max: u32,
-    pub(crate) axes_max: [u32; 3],
+    pub(crate) limits: vk::PhysicalDeviceLimits,
     pub(crate) features: Features,
 }
 
@@ -70,7 +69,7 @@ pub(crate) fn check(words: &[u32], kernel: &str, expected: &Expected) -> Result<
         if let [of, LOCAL_SIZE, x, y, z] = mode
             && *of == id
         {
-            check_threads([*x, *y, *z], expected)?;
+            check_threads([*x, *y, *z], &expected.limits)?;
         }
     }
     // Before version 1.4 the entry point does not list all variables; then those of other entry points cannot be told.
@@ -87,18 +86,22 @@ pub(crate) fn check(words: &[u32], kernel: &str, expected: &Expected) -> Result<
     Ok(entry.name)
 }
 
-fn check_threads([x, y, z]: [u32; 3], expected: &Expected) -> Result<(), String> {
+/// Returns an error if a device with these limits has no cubes of these threads.
+pub(crate) fn check_threads(
+    [x, y, z]: [u32; 3],
+    limits: &vk::PhysicalDeviceLimits,
+) -> Result<(), String> {
     let all = u64::from(x) * u64::from(y) * u64::from(z);
-    let fits = [x, y, z]
-        .iter()
-        .zip(expected.axes_max)
-        .all(|(axis, most)| (1..=most).contains(axis));
-    match fits && all <= u64::from(expected.threads_max) {
+    let (axes, total) = (
+        limits.max_compute_work_group_size,
+        limits.max_compute_work_group_invocations,
+    );
+    let mut each = [x, y, z].into_iter().zip(axes);
+    match each.all(|(axis, most)| (1..=most).contains(&axis)) && all <= u64::from(total) {
         true => Ok(()),
         false => Err(format!(
-            "the module's cubes have {x} x {y} x {z} threads, expected at most {} along the axes and {} in total",
-            expected.axes_max.map(|most| most.to_string()).join(", "),
-            expected.threads_max
+            "the kernel's cubes have {x} x {y} x {z} threads, expected at most {} along the axes and {total} in total",
+            axes.map(|most| most.to_string()).join(", ")
         )),
     }
 }
@@ -220,30 +223,25 @@ impl<'m> Module<'m> {
         (id, class, pointer): (u32, u32, u32),
         expected: &Expected,
     ) -> Result<(), String> {
+        use StorageClass as S;
+        let pushed = expected.interface.push_bytes();
+        let descriptors = expected.interface.descriptors.unwrap_or_default();
         match StorageClass::from_u32(class) {
-            Some(StorageClass::PushConstant) => {
-                match self.pointee(pointer).and_then(|of| self.bytes(of, 0)) {
-                    Some(bytes) if bytes > u64::from(expected.interface.push_bytes) => {
-                        Err(format!(
-                            "the module's push constants have {bytes} bytes, but those of the kernel's signature {}; declare \
-                     what the module reads, as `VulkanLaunch` says",
-                            expected.interface.push_bytes
-                        ))
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Some(
-                StorageClass::StorageBuffer | StorageClass::Uniform | StorageClass::UniformConstant,
-            ) => {
+            Some(S::PushConstant) => match self.pointee(pointer).and_then(|of| self.bytes(of, 0)) {
+                Some(bytes) if bytes > u64::from(pushed) => Err(format!(
+                    "the module's push constants have {bytes} bytes, but those of the kernel's signature {pushed}; declare \
+                     what the module reads, as `VulkanLaunch` says"
+                )),
+                _ => Ok(()),
+            },
+            Some(S::StorageBuffer | S::Uniform | S::UniformConstant) => {
                 let of = |decoration| self.decoration(id, decoration).unwrap_or_default();
                 let (set, binding) = (of(Decoration::DescriptorSet), of(Decoration::Binding));
-                match set == 0 && binding < expected.interface.descriptors {
+                match set == 0 && binding < descriptors {
                     true => Ok(()),
                     false => Err(format!(
-                        "the module has a descriptor at set {set}, binding {binding}, but the kernel has {} in set 0; \
-                         declare its bindings, and set `VulkanLaunch::descriptors`",
-                        expected.interface.descriptors
+                        "the module has a descriptor at set {set}, binding {binding}, but the kernel has {descriptors} in \
+                         set 0; declare its bindings, and set `VulkanLaunch::descriptors`"
                     )),
                 }
             }
@@ -253,17 +251,10 @@ impl<'m> Module<'m> {
 
     /// Returns the instruction that declares a type, and its operands after the id.
     fn type_of(&self, id: u32) -> Option<(Op, &'m [u32])> {
-        use Op::{TypeArray, TypeFloat, TypeInt, TypePointer, TypeStruct, TypeVector};
-        const TYPES: [Op; 6] = [
-            TypeArray,
-            TypeFloat,
-            TypeInt,
-            TypePointer,
-            TypeStruct,
-            TypeVector,
-        ];
+        // The numbers of the instructions for types are consecutive.
+        let types = Op::TypeVoid as u32..=Op::TypeFunction as u32;
         self.0.iter().find_map(|(op, operands)| match operands {
-            [of, rest @ ..] if *of == id && TYPES.contains(op) => Some((*op, rest)),
+            [of, rest @ ..] if *of == id && types.contains(&(*op as u32)) => Some((*op, rest)),
             _ => None,
         })
     }
@@ -329,12 +320,15 @@ mod tests {
     fn expected() -> Expected {
         Expected {
             interface: Interface {
-                push_bytes: 16,
-                descriptors: 1,
-                threads: [1; 3],
+                parameter_bytes: 16,
+                descriptors: Some(1),
+                ..Interface::default()
             },
-            threads_max: 1024,
-            axes_max: [1024, 1024, 64],
+            limits: vk::PhysicalDeviceLimits {
+                max_compute_work_group_invocations: 1024,
+                max_compute_work_group_size: [1024, 1024, 64],
+                ..vk::PhysicalDeviceLimits::default()
+            },
             features: Features::default(),
         }
     }
@@ -363,10 +357,12 @@ mod tests {
             change(&mut expected);
             checked(&module(), &expected).unwrap_err()
         };
-        assert!(error(|of| of.interface.push_bytes = 8).contains("12 bytes"));
-        assert!(error(|of| of.interface.descriptors = 0).contains("set 0, binding 0"));
-        assert!(error(|of| of.threads_max = 255).contains("256 x 1 x 1"));
-        assert!(error(|of| of.axes_max[0] = 128).contains("256 x 1 x 1"));
+        assert!(error(|of| of.interface.parameter_bytes = 8).contains("12 bytes"));
+        assert!(error(|of| of.interface.descriptors = None).contains("set 0, binding 0"));
+        assert!(
+            error(|of| of.limits.max_compute_work_group_invocations = 255).contains("256 x 1 x 1")
+        );
+        assert!(error(|of| of.limits.max_compute_work_group_size[0] = 128).contains("256 x 1 x 1"));
     }
 
     fn entry_name(words: &[u32], kernel: &str) -> Result<CString, String> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use millstream_gpu::CacheFolder;
+use millstream_gpu::{CacheFolder, setters};
 use millstream_protocol::OpenError;
 
 use crate::adopted::AdoptedDevice;
@@ -117,64 +117,40 @@ impl Vulkan {
         }
     }
 
-    /// Sets the number of queues, from 1 to 16. Each has a timeline semaphore and a thread that sleeps until a batch
-    /// completes. They are distributed over the queues of the driver that support compute, dedicated ones first; if the
-    /// driver has fewer, several share one. The default is 4.
-    #[must_use]
-    pub fn queues(mut self, queues: usize) -> Self {
-        self.queues = Some(queues);
-        self
-    }
-
-    /// Sets what Khronos' validation layer checks. The layer must be installed. Its messages are logged, or go to the
-    /// function of [`Vulkan::on_message`].
-    #[must_use]
-    pub fn validation(mut self, validation: Validation) -> Self {
-        self.validation = validation;
-        self
-    }
-
-    /// Sets the function that receives the messages of the validation layer. It may be called on any thread.
-    #[must_use]
-    pub fn on_message(mut self, handler: impl Fn(&Message) + Send + Sync + 'static) -> Self {
-        self.handler = Some(Arc::new(handler));
-        self
-    }
-
     /// Returns `true` if Khronos' validation layer is installed.
     pub fn is_validation_installed() -> bool {
         Instance::has_validation()
     }
+}
+
+setters! {
+    Vulkan:
+
+    /// Sets the number of queues, from 1 to 16. Each has a timeline semaphore and a thread that sleeps until a batch
+    /// completes. They are distributed over the queues of the driver that support compute, dedicated ones first; if the
+    /// driver has fewer, several share one. The default is 4.
+    queues(queues: usize) => queues = Some(queues);
+
+    /// Sets what Khronos' validation layer checks. The layer must be installed. Its messages are logged, or go to the
+    /// function of [`Vulkan::on_message`].
+    validation(validation: Validation) => validation = validation;
+
+    /// Sets the function that receives the messages of the validation layer. It may be called on any thread.
+    on_message(handler: impl Fn(&Message) + Send + Sync + 'static) => handler = Some(Arc::new(handler));
 
     /// Sets the most bytes of device memory that slices may use in total. The default is no limit but that of the
     /// device.
-    #[must_use]
-    pub fn memory_limit(mut self, bytes: u64) -> Self {
-        self.memory_limit = Some(bytes);
-        self
-    }
+    memory_limit(bytes: u64) => memory_limit = Some(bytes);
 
     /// Sets the folder of the pipeline cache, in which the driver keeps what it has compiled. The default is
     /// `millstream/vulkan` in the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`). If the folder cannot be
     /// written, a warning is logged.
-    #[must_use]
-    pub fn pipeline_cache(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cache = CacheFolder::Given(folder.into());
-        self
-    }
+    pipeline_cache(folder: impl Into<PathBuf>) => cache = CacheFolder::Given(folder.into());
 
     /// Disables the pipeline cache on disk.
-    #[must_use]
-    pub fn no_pipeline_cache(mut self) -> Self {
-        self.cache = CacheFolder::None;
-        self
-    }
+    no_pipeline_cache() => cache = CacheFolder::None;
 
     /// Sets whether kernels receive their buffers as descriptors instead of addresses. Launches are slower; but
     /// synchronization validation sees only accesses through descriptors. Needs the extension `VK_KHR_push_descriptor`.
-    #[must_use]
-    pub fn descriptors(mut self, enabled: bool) -> Self {
-        self.descriptors = enabled;
-        self
-    }
+    descriptors(enabled: bool) => descriptors = enabled;
 }

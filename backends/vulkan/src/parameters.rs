@@ -72,9 +72,9 @@ impl Block {
         self.push(&[u64::from(x) | u64::from(y) << 32, u64::from(z), 0]);
     }
 
-    /// Sets the first cube of the grid, which was added last.
-    pub(crate) fn set_first_cube(&mut self, [x, y, z]: [u32; 3]) {
-        if let [.., high, low] = &mut self.words[..self.len] {
+    /// Sets the first cube of the grid, which was added last, if the kernel has one.
+    pub(crate) fn set_first_cube(&mut self, [x, y, z]: [u32; 3], has_grid: bool) {
+        if has_grid && let [.., high, low] = &mut self.words[..self.len] {
             *high = (*high & u64::from(u32::MAX)) | u64::from(x) << 32;
             *low = u64::from(y) | u64::from(z) << 32;
         }

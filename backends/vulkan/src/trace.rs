@@ -7,15 +7,16 @@
 //! If the device can read its clock and the host's at the same moment, the times of all queues stand on one axis, which
 //! follows the host's clock: it is calibrated when the device is opened, and again if [`RECALIBRATED`] has passed when a
 //! timed task completes. Else each queue has an axis of its own, which hangs on the beginning of its first timed task: that
-//! is when the host finds it to have completed.
+//! is when the host finds it to have completed. This axis moves to the first task of each batch, since the counter may have
+//! few valid bits: after an idle time the host's clock says how often it has wrapped around.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ash::vk;
 use millstream_gpu::Spans;
 use millstream_protocol::{Cursor, Point, QueueId};
+use millstream_sync::facade::{Mutex, lock};
 
 use crate::driver::{Calibration, Code, Context};
 
@@ -40,19 +41,24 @@ const PERIOD_ERROR_MAX: f64 = 1e-3;
 pub(crate) struct Tracer {
     context: Arc<Context>,
     created: Instant,
-    /// The number of valid bits of each queue's clock.
-    bits: Box<[u32]>,
     /// The axis of all queues, if the device can calibrate its clock.
     shared: Option<Mutex<Shared>>,
-    /// Else that of each queue, once a timed task of it has completed.
-    own: Box<[OnceLock<Axis>]>,
-    /// For each queue the end of its last span.
-    ends_ns: Box<[AtomicU64]>,
+    queues: Box<[Mutex<Times>]>,
     pub(crate) spans: Spans,
 }
 
+/// The times of a queue. One thread at a time completes its tasks.
+struct Times {
+    /// The number of valid bits of the queue's clock.
+    bits: u32,
+    /// The axis, if the device cannot calibrate its clock and a timed task has completed.
+    own: Option<Axis>,
+    /// The end of the last span.
+    end_ns: u64,
+}
+
 /// A time axis: a value of the clock, its time, and the rate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Axis {
     /// A value of the clock.
     value: u64,
@@ -64,9 +70,8 @@ struct Axis {
 
 /// The axis of all queues.
 struct Shared {
+    /// Hangs on the last calibration.
     axis: Axis,
-    /// The last calibration.
-    last: Calibration,
     /// The host's time at time 0.
     origin_ns: u64,
     /// The period that the driver states.
@@ -83,6 +88,21 @@ impl Axis {
         let ns = (ticks as f64 * self.period_ns) as i64;
         self.ns.saturating_add_signed(ns)
     }
+
+    /// Moves the axis to a later value, which a task has written not long before this time of the host: the clock may have
+    /// wrapped around any number of times in between.
+    fn moved(self, value: u64, bits: u32, now_ns: u64) -> Self {
+        let unused = 64 - bits.clamp(1, 64);
+        let ticks = (value.wrapping_sub(self.value) << unused) >> unused;
+        let ns = self.ns as f64 + ticks as f64 * self.period_ns;
+        let wrap_ns = 2_f64.powi(64 - unused as i32) * self.period_ns;
+        let wraps = ((now_ns as f64 - ns) / wrap_ns).round();
+        Self {
+            value,
+            ns: (ns + wraps * wrap_ns).round() as u64,
+            ..self
+        }
+    }
 }
 
 impl Shared {
@@ -94,7 +114,6 @@ impl Shared {
                 ns: 0,
                 period_ns,
             },
-            last: first,
             origin_ns: first.host_ns,
             period_ns,
             calibrated: Instant::now(),
@@ -103,19 +122,18 @@ impl Shared {
 
     /// Moves the axis to a later calibration, and corrects its rate.
     fn follow(&mut self, now: Calibration) {
-        let ticks = now.device.wrapping_sub(self.last.device) as f64;
-        let took_ns = now.host_ns.saturating_sub(self.last.host_ns) as f64;
-        let measured = took_ns / ticks;
+        let ticks = now.device.wrapping_sub(self.axis.value) as f64;
+        let ns = now.host_ns.saturating_sub(self.origin_ns);
+        let measured = ns.saturating_sub(self.axis.ns) as f64 / ticks;
         let is_plausible = (measured / self.period_ns - 1.0).abs() <= PERIOD_ERROR_MAX;
         self.axis = Axis {
             value: now.device,
-            ns: now.host_ns.saturating_sub(self.origin_ns),
+            ns,
             period_ns: match is_plausible {
                 true => measured,
                 false => self.period_ns,
             },
         };
-        self.last = now;
     }
 }
 
@@ -124,33 +142,40 @@ impl Tracer {
     /// calibration, all times follow it.
     pub(crate) fn new(
         context: &Arc<Context>,
-        bits: Box<[u32]>,
+        bits: &[u32],
         calibration: Option<Calibration>,
         capacity: usize,
     ) -> Self {
         let shared = |first| Mutex::new(Shared::new(first, period_ns(context)));
+        let times = |bits: &u32| {
+            Mutex::new(Times {
+                bits: *bits,
+                own: None,
+                end_ns: 0,
+            })
+        };
         Self {
             context: context.clone(),
             created: Instant::now(),
-            ends_ns: bits.iter().map(|_| AtomicU64::new(0)).collect(),
             spans: Spans::new(bits.len(), capacity),
             shared: calibration.map(shared),
-            own: bits.iter().map(|_| OnceLock::new()).collect(),
-            bits,
+            queues: bits.iter().map(times).collect(),
         }
     }
 
-    /// Returns the axis for values that a queue has written by now; `start` is one of them.
-    fn axis(&self, queue: QueueId, start: u64) -> Axis {
+    /// Returns the axis for values that a queue has written by now; `start` is the first of them.
+    fn axis(&self, times: &mut Times, start: u64) -> Axis {
         let Some(shared) = &self.shared else {
-            return *self.own[queue.index()].get_or_init(|| Axis {
+            let now_ns = self.created.elapsed().as_nanos() as u64;
+            let first = || Axis {
                 value: start,
-                ns: self.created.elapsed().as_nanos() as u64,
+                ns: now_ns,
                 period_ns: period_ns(&self.context),
-            });
+            };
+            let moved = times.own.map(|axis| axis.moved(start, times.bits, now_ns));
+            return *times.own.insert(moved.unwrap_or_else(first));
         };
-        // A panic under the lock leaves the axis consistent.
-        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(shared);
         if shared.calibrated.elapsed() >= RECALIBRATED {
             // If it is refused, the axis goes on as it is.
             if let Some(Ok(now)) = self.context.calibrate() {
@@ -161,24 +186,22 @@ impl Tracer {
         shared.axis
     }
 
-    /// Computes the spans of tasks that have completed. Called by one thread for each queue.
+    /// Computes the spans of tasks that have completed. Called by one thread at a time for each queue.
     pub(crate) fn complete(&self, queue: QueueId, timings: &[Timing]) {
-        let bits = self.bits[queue.index()];
+        let mut times = lock(&self.queues[queue.index()]);
         let mut axis = None;
         for timing in timings {
             // If the driver reports no times, the task has no span but is complete nevertheless.
-            let times = self
+            let values = self
                 .value(timing.start)
                 .and_then(|start| Ok((start, self.value(timing.end)?)));
-            let Ok((start, end)) = times else { continue };
-            let axis = axis.get_or_insert_with(|| self.axis(queue, start));
-            // Relaxed: only this thread uses it. A calibration may move the axis back by some microseconds.
-            let last_ns = self.ends_ns[queue.index()].load(Ordering::Relaxed);
-            let start_ns = axis.ns(start, bits).max(last_ns);
-            let end_ns = axis.ns(end, bits).max(start_ns);
-            self.ends_ns[queue.index()].store(end_ns, Ordering::Relaxed);
+            let Ok((start, end)) = values else { continue };
+            let axis = axis.get_or_insert_with(|| self.axis(&mut times, start));
+            // A calibration may move the axis back by some microseconds.
+            let start_ns = axis.ns(start, times.bits).max(times.end_ns);
+            times.end_ns = axis.ns(end, times.bits).max(start_ns);
             let point = Point::new(queue, timing.cursor);
-            self.spans.add(point, start_ns, end_ns);
+            self.spans.add(point, start_ns, times.end_ns);
         }
     }
 
@@ -213,6 +236,28 @@ mod tests {
         };
         assert_eq!(axis.ns(0xFFF8, 16), 16);
         assert_eq!(axis.ns(0x0010, 16), 64);
+    }
+
+    /// Without calibration: the counter has wrapped around while no task ran, for less or more than its range.
+    #[test]
+    fn moved_axis_continues_after_any_number_of_wraps() {
+        let axis = Axis {
+            value: 0xFFF0,
+            ns: 1_000,
+            period_ns: 2.0,
+        };
+        let range_ns = 2 * 0x1_0000;
+        // More than half of the range later; the host finds the task complete a little after it.
+        let later = axis.moved(0xBFF0, 16, 1_000 + 2 * 0xC000 + 500);
+        assert_eq!((later.value, later.ns), (0xBFF0, 1_000 + 2 * 0xC000));
+        assert_eq!(later.ns(0xBFF8, 16), later.ns + 16);
+        for wraps in [1, 2, 1_000] {
+            let ns = 1_000 + 64 + wraps * range_ns;
+            assert_eq!(axis.moved(0x0010, 16, ns + 500).ns, ns);
+            // The clock of the host may be slower.
+            assert_eq!(axis.moved(0x0010, 16, ns - 500).ns, ns);
+        }
+        assert_eq!(axis.moved(0xFFF1, 64, u64::MAX / 4).ns, 1_002);
     }
 
     #[test]

@@ -33,11 +33,12 @@
 //! `wait_hides_loss` and `waits_keep_semaphores` break them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ash::vk;
 use millstream_protocol::CompletionWait;
+use millstream_sync::facade::{Mutex, lock};
 use smallvec::SmallVec;
 
 use crate::driver::{Code, Gpu, TimelineSemaphore};
@@ -103,20 +104,15 @@ impl Waits {
 
     /// Makes later waits do nothing. Those in flight go on.
     pub(crate) fn end(&self) {
-        let targets = self.lock().take();
+        let targets = lock(&self.targets).take();
         // Outside the lock: this may destroy the semaphores.
         drop(targets);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<[Arc<Target>]>>> {
-        // Nothing panics under the lock.
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CompletionWait for Waits {
     fn wait(&self, budget: Duration, is_over: &dyn Fn() -> bool) -> bool {
-        let Some(targets) = self.lock().clone() else {
+        let Some(targets) = lock(&self.targets).clone() else {
             return false;
         };
         let chosen = targets.iter().filter_map(|target| target.get());

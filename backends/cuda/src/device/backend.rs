@@ -41,9 +41,8 @@ impl Backend for CudaDevice {
     }
 
     fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        let context = &self.shared.context;
         let streams = self.queues.iter().map(|queue| queue.stream.raw);
-        Some(Arc::new(CudaRaw::new(context, streams, &self.compiler)))
+        Some(Arc::new(CudaRaw::new(&self.compiler, streams)))
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {

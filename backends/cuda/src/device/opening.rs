@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::sys::CUtensorMap;
-use millstream_gpu::{Completer, Pages, Staging};
+use millstream_gpu::{Completer, Pages, Staging, select, unavailable};
 use millstream_protocol::{HostContext, Open, OpenError, Priority, QueueId};
 
 use super::CudaDevice;
@@ -12,7 +12,6 @@ use crate::completer::{Shared, serve};
 use crate::driver::{Context, CuStream, PagePool, gpus};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
-use crate::library::unavailable;
 use crate::nvrtc::Cache;
 use crate::options::Cuda;
 use crate::pinned::PinnedMemory;
@@ -34,20 +33,11 @@ impl Open for Cuda {
     fn open(self, host: HostContext) -> Result<CudaDevice, OpenError> {
         // An invalid option is reported also where there is no driver.
         let queues = self.queue_priorities()?;
-        let mut gpus = gpus()?;
+        let gpus = gpus()?;
         let context = match &self.adopted {
             // SAFETY: the caller of `adopt_context` guarantees that the context lives.
             Some(adopted) => unsafe { Context::adopt(adopted.context.0, gpus) }?,
-            None if self.ordinal < gpus.len() => Context::retain(gpus.swap_remove(self.ordinal))?,
-            None => {
-                let why = format!(
-                    "no GPU with ordinal {}: the driver sees {}; choose an ordinal from 0 to {}",
-                    self.ordinal,
-                    gpus.len(),
-                    gpus.len() - 1
-                );
-                return Err(unavailable("cuda", why));
-            }
+            None => Context::retain(select(gpus, self.ordinal, ("cuda", "driver"))?)?,
         };
         // The calling thread may have another context current, which stays so.
         let _current = context.push_current()?;

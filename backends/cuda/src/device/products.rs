@@ -17,12 +17,7 @@ impl CudaDevice {
         multiply: Multiply<'_>,
         addresses: &[u64; PARAMETERS_INLINE],
     ) -> Result<bool, Refused> {
-        let Multiply {
-            product,
-            key,
-            plan,
-            addresses: places,
-        } = multiply;
+        let (product, plan) = (multiply.product, multiply.plan);
         let (words, bound) = (launch.scalars, &addresses[..launch.bindings.len()]);
         let bytes = plan.workspace_bytes;
         let Some(workspace) = self.products.workspace(queue, bytes, &self.pool) else {
@@ -32,7 +27,7 @@ impl CudaDevice {
         let stream = self.stream(queue);
         // SAFETY: the addresses are resolved, the plan is that of these matrices, and the workspace has the size that
         // every plan may use.
-        match unsafe { plan.issue(places, workspace, stream) } {
+        match unsafe { plan.issue(multiply.addresses, workspace, stream) } {
             Ok(()) => {}
             Err(status) if status.is_sticky() => {
                 let why = product.blas.text(status);
@@ -43,8 +38,8 @@ impl CudaDevice {
             // Nothing was submitted, so millstream's kernel can perform the product.
             Err(status) => {
                 let why = product.blas.text(status);
-                tracing::warn!(target: "millstream::cuda", why, ?key, "cuBLASLt refused a product that it has an algorithm for");
-                self.products.refuse(&key);
+                tracing::warn!(target: "millstream::cuda", why, key = ?multiply.key, "cuBLASLt refused a product that it has an algorithm for");
+                self.products.refuse(&multiply.key);
                 return Ok(false);
             }
         }

@@ -111,21 +111,17 @@ impl CudaDevice {
             return Ok(false);
         };
         match state {
-            State::Ready(graph) if graph.fits(steps) => {
-                graph.update(steps)?;
-                graph.launch(stream)?;
-                graph.swap_steps(steps);
-            }
+            // Other handles may need other calls, for example for a shorter fill. Then this replay is issued task by task.
+            State::Ready(graph) => graph.replay(steps, stream),
             State::SeenOnce => {
                 let (context, counted) = (self.context().clone(), self.replays.graphs.clone());
                 let order = replay.plan.order();
                 let graph = Graph::new(context, api, std::mem::take(steps), order, counted)?;
                 graph.launch(stream)?;
                 *state = State::Ready(Box::new(graph));
+                Ok(true)
             }
-            // Other handles may need other calls, for example for a shorter fill. This replay is issued task by task.
-            _ => return Ok(false),
+            State::New | State::Unsupported => Ok(false),
         }
-        Ok(true)
     }
 }

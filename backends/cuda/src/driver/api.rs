@@ -2,7 +2,7 @@
 //! drivers have are optional.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext,
@@ -26,7 +26,7 @@ const INSTALLED: &str = if cfg!(windows) {
 functions! {
     /// The driver's functions.
     struct Api;
-    needed -> Code {
+    needed -> Code = |_, call, number| Code::check(call, number) => {
         error_name = cuGetErrorName(code: c_uint, name: *mut *const c_char);
         init = cuInit(flags: c_uint);
         driver_version = cuDriverGetVersion(version: *mut c_int);
@@ -121,7 +121,7 @@ functions! {
 functions! {
     /// The driver's functions for graphs, since 12.0.
     struct GraphApi;
-    needed -> Code {
+    needed -> Code = |_, call, number| Code::check(call, number) => {
         create = cuGraphCreate(graph: *mut CUgraph, flags: c_uint);
         destroy = cuGraphDestroy(graph: CUgraph);
         add_kernel = cuGraphAddKernelNode_v2(
@@ -151,27 +151,12 @@ functions! {
     }
 }
 
-impl Api {
-    #[inline]
-    pub(crate) fn check(&self, call: &'static str, number: u32) -> Result<(), Code> {
-        Code::check(call, number)
-    }
-}
-
-impl GraphApi {
-    #[inline]
-    fn check(&self, call: &'static str, number: u32) -> Result<(), Code> {
-        Code::check(call, number)
-    }
-}
-
 /// Returns the driver's functions, looked up once.
 ///
 /// # Errors
 /// The library or a function is missing; the message says what to do.
 pub(crate) fn api() -> Result<&'static Api, &'static str> {
-    static API: OnceLock<Result<Api, String>> = OnceLock::new();
-    let find = || {
+    static API: LazyLock<Result<Api, String>> = LazyLock::new(|| {
         let missing = |symbol| {
             format!(
                 "the CUDA driver library has no function `{symbol}`; update NVIDIA's driver to CUDA {} or later",
@@ -179,22 +164,21 @@ pub(crate) fn api() -> Result<&'static Api, &'static str> {
             )
         };
         Api::of(library()?).map_err(missing)
-    };
-    API.get_or_init(find).as_ref().map_err(String::as_str)
+    });
+    API.as_ref().map_err(String::as_str)
 }
 
 /// Returns the driver's functions for graphs, looked up once, or `None` if the driver lacks one of them.
 pub(crate) fn graph_api() -> Option<&'static GraphApi> {
-    static API: OnceLock<Option<GraphApi>> = OnceLock::new();
-    API.get_or_init(|| GraphApi::of(library().ok()?).ok())
-        .as_ref()
+    static API: LazyLock<Option<GraphApi>> = LazyLock::new(|| GraphApi::of(library().ok()?).ok());
+    API.as_ref()
 }
 
 /// Returns the driver's library, loaded once and never unloaded: its threads and ours may run its code until the process
 /// ends.
 fn library() -> Result<&'static Library, &'static str> {
-    static DRIVER: OnceLock<Result<Library, String>> = OnceLock::new();
-    DRIVER.get_or_init(find).as_ref().map_err(String::as_str)
+    static DRIVER: LazyLock<Result<Library, String>> = LazyLock::new(find);
+    DRIVER.as_ref().map_err(String::as_str)
 }
 
 fn find() -> Result<Library, String> {

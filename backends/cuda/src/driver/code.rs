@@ -4,10 +4,10 @@
 use std::ffi::CStr;
 use std::fmt;
 
+use millstream_gpu::unavailable;
 use millstream_protocol::{OpenError, Refused};
 
 use super::{Code, api};
-use crate::library::unavailable;
 
 impl Code {
     pub(crate) const INVALID_VALUE: u32 = 1;
@@ -79,12 +79,6 @@ impl fmt::Display for Code {
         // The suffix is that of the interface's version, which no documentation names.
         let call = self.call.trim_end_matches("_v2");
         write!(f, "the driver call `{call}` failed: {}", self.text())
-    }
-}
-
-impl fmt::Debug for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUcontext;
 use millstream_protocol::OpenError;
+use millstream_sync::facade::Mutex;
 
 use super::retired::Reaper;
 use super::{Api, Code, Gpu};
@@ -27,7 +28,7 @@ pub(crate) struct Context {
     /// Whether this is the primary context, which `drop` releases.
     pub(crate) is_primary: bool,
     /// What waits for its release.
-    pub(super) reaper: Reaper,
+    pub(super) reaper: Mutex<Reaper>,
 }
 
 // SAFETY: a context may be current on any number of threads; the driver does its own locking.
@@ -45,7 +46,7 @@ impl Context {
             gpu,
             raw,
             is_primary: true,
-            reaper: Reaper::new(),
+            reaper: Mutex::default(),
         }))
     }
 
@@ -70,7 +71,7 @@ impl Context {
             gpu,
             raw,
             is_primary: false,
-            reaper: Reaper::new(),
+            reaper: Mutex::default(),
         }))
     }
 
@@ -146,8 +147,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let retired = self.reaper.take();
-        self.release_all(&retired);
+        self.release_retired();
         if !self.is_primary {
             return;
         }

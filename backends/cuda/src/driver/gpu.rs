@@ -3,10 +3,10 @@
 use std::ffi::{CStr, c_char};
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUuuid};
+use millstream_gpu::unavailable;
 use millstream_protocol::OpenError;
 
 use super::{Api, Code, VERSION_MIN, api, version_text};
-use crate::library::unavailable;
 
 /// A GPU that this process sees.
 #[derive(Clone, PartialEq, Eq, Debug)]

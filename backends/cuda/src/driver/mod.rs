@@ -24,7 +24,7 @@ pub(crate) use module::{Function, LoadError, Module};
 pub(crate) use stream::{CuEvent, CuStream};
 
 /// The error of a driver call, with the name of the call; never `CUDA_SUCCESS`.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Code {
     call: &'static str,
     pub(crate) number: u32,

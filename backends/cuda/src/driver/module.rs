@@ -83,7 +83,7 @@ impl Module {
         unsafe { api.function(&raw mut raw, self.raw, name.as_ptr()) }?;
         if let Some(load) = api.load_function {
             // SAFETY: the function belongs to a live module.
-            api.check("cuFuncLoad", unsafe { load(raw) })?;
+            Code::check("cuFuncLoad", unsafe { load(raw) })?;
         }
         Ok(Function {
             module: self.clone(),

@@ -20,8 +20,9 @@ use std::sync::Arc;
 use millstream_protocol::{
     DeviceStatus,
     marks::is_runtime_thread,
-    threads::{Spawner, Thread, ThreadRole},
+    threads::{Spawner, ThreadRole},
 };
+use millstream_sync::facade::lock;
 
 use super::context::log_failure;
 use super::retired::{Place, Retired};
@@ -32,10 +33,10 @@ const THREAD: &str = "ms-cuda-release";
 
 impl Retired {
     /// Releases the resource. The context is current.
-    fn release(self, api: &Api) {
+    fn release(&self, api: &Api) {
         // SAFETY: the owner of the resource gave it up in its drop, so it is released once, and nothing uses it.
         log_failure(unsafe {
-            match self {
+            match *self {
                 Retired::Pinned(start) => api.free_host(start.as_ptr()),
                 Retired::Module(raw) => api.unload_module(raw),
             }
@@ -47,7 +48,7 @@ impl Context {
     /// Lets a thread of this spawner release what is retired from here on, until the device is lost, or `pump` if there
     /// is no spawner.
     pub(crate) fn begin_retiring(&self, spawner: Option<Spawner>, device: &Arc<DeviceStatus>) {
-        self.reaper.lock().place = match spawner {
+        lock(&self.reaper).place = match spawner {
             Some(spawner) => Place::Thread(spawner, device.clone()),
             None => Place::Pump,
         };
@@ -55,7 +56,7 @@ impl Context {
 
     /// On a driven device, releases everything that is retired, and from here on at once. May wait for the GPU.
     pub(crate) fn end_retiring(&self) {
-        let mut state = self.reaper.lock();
+        let mut state = lock(&self.reaper);
         if let Place::Pump = state.place {
             state.place = Place::Drop;
             drop(state);
@@ -66,57 +67,36 @@ impl Context {
     /// Gives up a resource that nothing uses any more. Does not wait for the GPU, except for a closed device on a thread of
     /// the application.
     pub(super) fn retire(self: &Arc<Self>, resource: Retired) {
-        let mut state = self.reaper.lock();
-        let is_here = match &state.place {
-            Place::Drop => true,
-            Place::Thread(_, device) => device.has_no_callbacks() && !is_runtime_thread(),
-            Place::Pump => false,
-        };
-        if is_here {
-            drop(state);
-            self.release_all(&[resource]);
-            return;
-        }
-        state.retired.push(resource);
-        drop(state);
-        while self.start_thread() {}
-    }
-
-    /// Starts the thread if the device has threads and is not lost, and something is retired that no thread will look at.
-    /// Returns `true` if it did: that thread may have ended before it was stored, and left what was retired since.
-    fn start_thread(self: &Arc<Self>) -> bool {
-        let mut state = self.reaper.lock();
+        let mut state = lock(&self.reaper);
         let spawner = match &state.place {
-            Place::Thread(spawner, device)
-                if !state.is_starting
-                    && !state.is_running
-                    && !state.retired.is_empty()
-                    && device.lost().is_none() =>
-            {
-                spawner.clone()
+            Place::Thread(spawner, device) if !device.has_no_callbacks() || is_runtime_thread() => {
+                let starts = !state.is_running && device.lost().is_none();
+                starts.then(|| spawner.clone())
             }
-            _ => return false,
+            Place::Pump => None,
+            Place::Drop | Place::Thread(..) => {
+                drop(state);
+                return self.release_all(&[resource]);
+            }
         };
-        (state.is_starting, state.is_running) = (true, true);
-        let ended = state.thread.take();
+        state.retired.push(resource);
+        state.is_running |= spawner.is_some();
         drop(state);
-        // It has left its loop.
-        drop(ended.map(Thread::join));
+        let Some(spawner) = spawner else { return };
         let context = self.clone();
+        // The thread is detached: the close of the device waits until the spawner counts none.
         let started = spawner.spawn(ThreadRole::Collector, THREAD, move || context.reap());
-        // Without a thread the next drop tries again, and the end of the context releases the resource in any case.
-        let thread = started.inspect_err(|why| {
+        if let Err(why) = started {
+            // The next drop tries again, and the end of the context releases the resource in any case.
+            lock(&self.reaper).is_running = false;
             tracing::debug!(target: "millstream::cuda", %why, "resources are released later");
-        });
-        let is_started = thread.is_ok();
-        self.reaper.end_start(thread.ok());
-        is_started
+        }
     }
 
     /// Releases until nothing is retired. Runs on the thread.
     fn reap(&self) {
         loop {
-            let mut state = self.reaper.lock();
+            let mut state = lock(&self.reaper);
             let retired = std::mem::take(&mut state.retired);
             if retired.is_empty() {
                 state.is_running = false;
@@ -129,25 +109,14 @@ impl Context {
 
     /// Releases what is retired on this thread. May wait for the GPU.
     pub(crate) fn release_retired(&self) {
-        let retired = std::mem::take(&mut self.reaper.lock().retired);
+        let retired = std::mem::take(&mut lock(&self.reaper).retired);
         self.release_all(&retired);
     }
 
     /// Releases these resources on this thread.
     pub(super) fn release_all(&self, retired: &[Retired]) {
-        if retired.is_empty() {
-            return;
-        }
-        let current = self.push_current();
-        if let Err(code) = &current {
-            if code.is_sticky() {
-                // The context is destroyed, and everything in it.
-                return;
-            }
-            let _ = self.enter();
-        }
-        for resource in retired {
-            resource.release(self.api());
+        if !retired.is_empty() {
+            self.with_current(|api| retired.iter().for_each(|resource| resource.release(api)));
         }
     }
 }

@@ -2,13 +2,10 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::sys::CUmodule;
-use millstream_protocol::{
-    DeviceStatus,
-    threads::{Spawner, Thread},
-};
+use millstream_protocol::{DeviceStatus, threads::Spawner};
 
 /// A resource without an owner, which nothing uses any more.
 #[derive(Clone, Copy)]
@@ -22,8 +19,10 @@ pub(super) enum Retired {
 unsafe impl Send for Retired {}
 
 /// Where retired resources are released.
+#[derive(Default)]
 pub(super) enum Place {
     /// On the thread that drops the owner.
+    #[default]
     Drop,
     /// On a thread that this starts, unless the device is lost.
     Thread(Spawner, Arc<DeviceStatus>),
@@ -32,45 +31,10 @@ pub(super) enum Place {
 }
 
 /// The retired resources of a context.
-pub(super) struct Reaper(Mutex<State>);
-
-pub(super) struct State {
+#[derive(Default)]
+pub(super) struct Reaper {
     pub(super) place: Place,
     pub(super) retired: Vec<Retired>,
-    /// Whether the thread will still look at the list.
+    /// Whether a thread will still look at the list.
     pub(super) is_running: bool,
-    /// Whether a caller starts the thread and will store it.
-    pub(super) is_starting: bool,
-    pub(super) thread: Option<Thread<()>>,
-}
-
-impl Reaper {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(State {
-            place: Place::Drop,
-            retired: Vec::new(),
-            is_running: false,
-            is_starting: false,
-            thread: None,
-        }))
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock leaves the list consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Stores the thread that the caller has started, or none if it could not be started.
-    pub(super) fn end_start(&self, thread: Option<Thread<()>>) {
-        let mut state = self.lock();
-        state.is_starting = false;
-        state.is_running &= thread.is_some();
-        state.thread = thread;
-    }
-
-    /// Takes what is left, for the drop of the context.
-    pub(super) fn take(&mut self) -> Vec<Retired> {
-        let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut state.retired)
-    }
 }

@@ -1,5 +1,7 @@
 //! Launch options of CUDA kernels.
 
+use millstream_gpu::setters;
+
 /// The launch options of a kernel that only CUDA has: an extension of the kernel
 /// ([`Kernel::with`](millstream_protocol::Kernel::with)).
 ///
@@ -43,23 +45,6 @@ pub(crate) const METADATA_WORDS_MAX: usize = 512;
 pub(crate) const CLUSTER_PORTABLE: u32 = 8;
 
 impl CudaLaunch {
-    /// Sets the number of cubes of a cluster along each axis. The cubes of a cluster run together and can access each
-    /// other's shared memory. The cube count of a launch must be a multiple of the cluster. Requires compute capability
-    /// 9.0; some GPUs do not support clusters of more than 8 cubes.
-    #[must_use]
-    pub fn cluster(mut self, cubes: [u32; 3]) -> Self {
-        self.cluster = Some(cubes);
-        self
-    }
-
-    /// Runs all cubes at once, so that they may wait for each other (a grid barrier). A launch of more cubes than fit
-    /// on the GPU at once is refused.
-    #[must_use]
-    pub fn cooperative(mut self) -> Self {
-        self.cooperative = true;
-        self
-    }
-
     /// Lets the kernel start before the previous one of its stream has completed (programmatic dependent launch).
     /// Nothing orders the kernel's code before `cudaGridDependencySynchronize`, so that code must not access memory
     /// that another task writes.
@@ -71,22 +56,29 @@ impl CudaLaunch {
         self.programmatic = true;
         self
     }
+}
+
+setters! {
+    CudaLaunch:
+
+    /// Sets the number of cubes of a cluster along each axis. The cubes of a cluster run together and can access each
+    /// other's shared memory. The cube count of a launch must be a multiple of the cluster. Requires compute capability
+    /// 9.0; some GPUs do not support clusters of more than 8 cubes.
+    cluster(cubes: [u32; 3]) => cluster = Some(cubes);
+
+    /// Runs all cubes at once, so that they may wait for each other (a grid barrier). A launch of more cubes than fit
+    /// on the GPU at once is refused.
+    cooperative() => cooperative = true;
 
     /// Sets the number of tensor maps that the entry point takes after its bindings and scalars, at most 8. Each launch
     /// must pass as many. Requires compute capability 9.0.
-    #[must_use]
-    pub fn tensor_maps(mut self, count: usize) -> Self {
-        const { assert!(TENSOR_MAPS_MAX == 8, "the documentation says 8") };
-        self.tensor_maps = count;
-        self
-    }
+    tensor_maps(count: usize) => tensor_maps = count;
 
     /// Sets the number of metadata words, at most 512. The entry point takes a struct of as many `unsigned` by value as
     /// its last parameter. Shorter metadata is padded with zeros; a launch with longer metadata is refused.
-    #[must_use]
-    pub fn metadata_words(mut self, words: usize) -> Self {
-        const { assert!(METADATA_WORDS_MAX == 512, "the documentation says 512") };
-        self.metadata_words = words;
-        self
-    }
+    metadata_words(words: usize) => metadata_words = words;
 }
+
+const _: () = assert!(TENSOR_MAPS_MAX == 8, "the documentation says 8");
+
+const _: () = assert!(METADATA_WORDS_MAX == 512, "the documentation says 512");

@@ -10,7 +10,7 @@ use millstream_protocol::{
     TensorMap, TensorMapFormat,
 };
 
-use crate::driver::Api;
+use crate::driver::{Api, Code};
 
 /// Most axes of a tensor map.
 const RANK_MAX: usize = 5;
@@ -80,7 +80,7 @@ pub(crate) fn encode(
             ("cuTensorMapEncodeIm2col", answer)
         }
     };
-    api.check(call, answer).map_err(|code| {
+    Code::check(call, answer).map_err(|code| {
         let why =
             format!("{code}; see its documentation for the allowed shapes, strides and boxes");
         refused(map, why)

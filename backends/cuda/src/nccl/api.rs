@@ -1,7 +1,7 @@
 //! The functions of NCCL; return values are plain numbers, and opaque types are pointers.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use cudarc::driver::sys::CUstream;
 
@@ -16,7 +16,7 @@ pub(super) type RawCommunicator = *mut c_void;
 functions! {
     /// The library's functions.
     struct Nccl;
-    needed -> String {
+    needed -> String = Nccl::check => {
         get_version = ncclGetVersion(version: *mut c_int);
         create_all = ncclCommInitAll(all: *mut RawCommunicator, count: c_int, gpus: *const c_int);
         destroy = ncclCommDestroy(of: RawCommunicator);
@@ -71,8 +71,7 @@ impl Nccl {
 /// # Errors
 /// The library or a function is missing; the message says what to do.
 pub(crate) fn nccl() -> Result<&'static Nccl, &'static str> {
-    static NCCL: OnceLock<Result<Nccl, String>> = OnceLock::new();
-    let find = || {
+    static NCCL: LazyLock<Result<Nccl, String>> = LazyLock::new(|| {
         // The versioned name is that of the library's interface since 2.0, which packages install without a link for
         // developers.
         let names = cudarc::get_lib_name_candidates("nccl").into_iter();
@@ -92,6 +91,6 @@ pub(crate) fn nccl() -> Result<&'static Nccl, &'static str> {
                 "expected NCCL {VERSION_MIN} or later, got {older}; install version 2.10 or later"
             )),
         }
-    };
-    NCCL.get_or_init(find).as_ref().map_err(String::as_str)
+    });
+    NCCL.as_ref().map_err(String::as_str)
 }

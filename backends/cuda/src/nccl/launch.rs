@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use millstream_ir::DType;
 use millstream_protocol::Refused;
+use millstream_sync::facade::{Mutex, lock};
 
 use super::api::{Nccl, RawCommunicator, nccl};
 use super::number_of;
@@ -15,10 +16,6 @@ use crate::lane::{Lane, Mark};
 
 /// Held while the library is called. For each GPU: the end of the last collective on it, while that is of interest.
 static LAUNCHES: Mutex<Option<HashMap<i32, Weak<CuEvent>>>> = Mutex::new(None);
-
-fn launches() -> MutexGuard<'static, Option<HashMap<i32, Weak<CuEvent>>>> {
-    LAUNCHES.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What a collective does. The buffers of a member are its binding to read and its binding to write, which may be the same
 /// one.
@@ -90,7 +87,7 @@ impl Communicators {
             .map(|lane| lane.context.gpu.info.ordinal as c_int)
             .collect();
         let mut raw = vec![std::ptr::null_mut(); lanes.len()];
-        let _launches = launches();
+        let _launches = lock(&LAUNCHES);
         let _current = first.enter()?;
         // SAFETY: both lists have this length.
         let created = unsafe {
@@ -122,7 +119,7 @@ impl Communicators {
         let Some(first) = parts.first() else {
             return Ok(Vec::new());
         };
-        let mut launches = launches();
+        let mut launches = lock(&LAUNCHES);
         let launches = launches.get_or_insert_default();
         for part in parts {
             let last = launches.get(&part.lane.context.gpu.device);
@@ -255,7 +252,7 @@ impl Communicators {
 
 impl Drop for Communicators {
     fn drop(&mut self) {
-        let _launches = (!self.raw.is_empty()).then(launches);
+        let _launches = (!self.raw.is_empty()).then(|| lock(&LAUNCHES));
         let raw = std::mem::take(&mut self.raw);
         // SAFETY: each communicator is ended once.
         self.end(raw, |raw| unsafe { self.nccl.destroy(raw) });

@@ -20,10 +20,9 @@ mod api;
 mod launch;
 
 pub use launch::{CollectiveOperation, CollectivePart, Communicators, ReductionOperation};
+use millstream_gpu::unavailable;
 use millstream_ir::DType;
 use millstream_protocol::OpenError;
-
-use crate::library::unavailable;
 
 /// Returns the version of NCCL: 22800 for 2.28.0. Loads the library, if the machine has it.
 ///

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use cudarc::nvrtc::sys::nvrtcProgram;
 use libloading::Library;
@@ -22,7 +22,7 @@ const NAMES: [&str; 2] = ["nvrtc64_", "nvrtc-builtins64_"];
 functions! {
     /// The compiler's functions.
     struct Nvrtc;
-    needed -> String {
+    needed -> String = Nvrtc::check => {
         version = nvrtcVersion(major: *mut c_int, minor: *mut c_int);
         supported_count = nvrtcGetNumSupportedArchs(count: *mut c_int);
         supported = nvrtcGetSupportedArchs(all: *mut c_int);
@@ -59,13 +59,12 @@ impl Nvrtc {
 /// # Errors
 /// The library or a function is missing; the message says what to do.
 pub(super) fn nvrtc() -> Result<&'static Nvrtc, &'static str> {
-    static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
-    let find = || {
+    static NVRTC: LazyLock<Result<Nvrtc, String>> = LazyLock::new(|| {
         Nvrtc::of(find()?).map_err(|symbol| {
             format!("the NVRTC library has no function `{symbol}`; install NVRTC 12 or 13")
         })
-    };
-    NVRTC.get_or_init(find).as_ref().map_err(String::as_str)
+    });
+    NVRTC.as_ref().map_err(String::as_str)
 }
 
 fn find() -> Result<&'static Library, String> {

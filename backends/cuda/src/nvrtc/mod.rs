@@ -37,16 +37,6 @@ impl Target {
         Self(format!("sm_{capability}{suffix}"))
     }
 
-    /// Binaries for this compute capability and later minor ones.
-    fn of_family(capability: i32) -> Self {
-        Self(format!("sm_{capability}"))
-    }
-
-    /// PTX for the GPUs of this compute capability and later ones, which the driver compiles further.
-    fn at_least(capability: i32) -> Self {
-        Self(format!("compute_{capability}"))
-    }
-
     /// Returns the format that a compilation for this target produces.
     fn format(&self) -> OutputFormat {
         match self.0.starts_with("compute_") {

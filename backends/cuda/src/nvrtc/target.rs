@@ -23,27 +23,17 @@ pub(crate) fn choose_target(
     driver: (u32, u32),
     to_ptx: bool,
 ) -> Result<Target, Failure> {
-    let machine = Machine {
-        capability: major * 10 + minor,
-        driver: (driver.0 as i32, driver.1 as i32),
-    };
-    choose(&machine, version()?, &supported()?, to_ptx).map_err(Failure::NoCompiler)
-}
-
-/// The part of a machine that matters.
-struct Machine {
-    capability: i32,
-    /// The version of CUDA that the driver supports, major and minor.
-    driver: (i32, i32),
+    let driver = (driver.0 as i32, driver.1 as i32);
+    let machine = (major * 10 + minor, driver);
+    choose(machine, version()?, &supported()?, to_ptx).map_err(Failure::NoCompiler)
 }
 
 fn choose(
-    machine: &Machine,
+    (capability, driver): (i32, (i32, i32)),
     compiler: (i32, i32),
     supported: &[i32],
     to_ptx: bool,
 ) -> Result<Target, String> {
-    let Machine { capability, driver } = *machine;
     let of = |capability: i32| format!("{}.{}", capability / 10, capability % 10);
     let (loads_binaries, loads_ptx) = (compiler.0 <= driver.0, compiler <= driver);
     if !to_ptx && loads_binaries && supported.contains(&capability) {
@@ -65,10 +55,10 @@ fn choose(
         ));
     };
     if loads_ptx {
-        return Ok(Target::at_least(newest));
+        return Ok(Target(format!("compute_{newest}")));
     }
     if !to_ptx && loads_binaries && newest / 10 == capability / 10 {
-        return Ok(Target::of_family(newest));
+        return Ok(Target(format!("sm_{newest}")));
     }
     Err(format!(
         "NVRTC {}.{} is newer than the driver, which supports CUDA {}.{}; update NVIDIA's driver, or install NVRTC {}.{} or \
@@ -84,8 +74,8 @@ mod tests {
     const SUPPORTED: [i32; 6] = [75, 80, 86, 90, 100, 120];
 
     fn chosen(capability: i32, driver: (i32, i32), to_ptx: bool) -> Result<String, String> {
-        let machine = Machine { capability, driver };
-        choose(&machine, (13, 1), &SUPPORTED, to_ptx).map(|target| target.0)
+        let chosen = choose((capability, driver), (13, 1), &SUPPORTED, to_ptx);
+        chosen.map(|target| target.0)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The functions of cuBLASLt; return values are plain numbers, and opaque types are pointers.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use cudarc::driver::sys::CUstream;
 
@@ -27,7 +27,7 @@ pub(super) struct HeuristicResult {
 functions! {
     /// The library's functions.
     struct Lt;
-    needed -> Status {
+    needed -> Status = |_, _, number| Status::check(number) => {
         create = cublasLtCreate(handle: *mut Opaque);
         destroy = cublasLtDestroy(handle: Opaque);
         create_operation = cublasLtMatmulDescCreate(of: *mut Opaque, compute: u32, scale: u32);
@@ -80,11 +80,6 @@ impl Status {
 }
 
 impl Lt {
-    #[inline]
-    fn check(&self, _call: &str, number: u32) -> Result<(), Status> {
-        Status::check(number)
-    }
-
     /// Returns the library's description of an error code.
     pub(super) fn describe(&self, status: Status) -> String {
         describe(self.text, status.0)
@@ -96,8 +91,7 @@ impl Lt {
 /// # Errors
 /// The library or a function is missing; the message says what to do.
 pub(crate) fn lt() -> Result<&'static Lt, &'static str> {
-    static LT: OnceLock<Result<Lt, String>> = OnceLock::new();
-    let find = || {
+    static LT: LazyLock<Result<Lt, String>> = LazyLock::new(|| {
         let library = load(
             ("cuBLASLt", "libcublasLt.so"),
             "MILLSTREAM_CUBLASLT",
@@ -115,6 +109,6 @@ pub(crate) fn lt() -> Result<&'static Lt, &'static str> {
                 "expected cuBLASLt {VERSION_MIN} or later, got {older}; install that of CUDA 12 or 13"
             )),
         }
-    };
-    LT.get_or_init(find).as_ref().map_err(String::as_str)
+    });
+    LT.as_ref().map_err(String::as_str)
 }

@@ -7,11 +7,9 @@ use millstream_ir::Matmul;
 /// The library uses 32-bit lengths in places.
 const LENGTH_MAX: i64 = i32::MAX as i64;
 
-/// A product as the library describes it: `d = a b`, where `a` is `rows` x `depth` and `b` is `depth` x `columns`.
+/// A product as the library describes it: `d = a b`, where `a` has `depth` columns and `b` as many rows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Gemm {
-    pub(crate) rows: i64,
-    pub(crate) columns: i64,
     pub(crate) depth: i64,
     pub(crate) batch: i64,
     pub(crate) a: MatrixLayout,
@@ -26,9 +24,11 @@ pub(crate) struct Gemm {
 /// The layout of a matrix in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct MatrixLayout {
-    /// Row-major.
+    /// Whether the matrix in memory, which is column-major, is the transposed one.
     pub(crate) transposed: bool,
-    /// The leading dimension: elements from one column to the next, or from one row to the next if transposed.
+    /// Rows and columns in memory.
+    pub(crate) lens: [i64; 2],
+    /// The leading dimension: elements from one column in memory to the next.
     pub(crate) leading: i64,
     /// Elements from one matrix of the batch to the next.
     pub(crate) batch_stride: i64,
@@ -62,16 +62,19 @@ impl View {
         }
     }
 
+    /// Returns the layout of the matrix, or of the one that is the transpose of it, if it is column-major.
+    fn column_major(self, transposed: bool, batch_stride: i64) -> Option<MatrixLayout> {
+        Some(MatrixLayout {
+            transposed,
+            lens: self.lens,
+            leading: self.leading()?,
+            batch_stride,
+        })
+    }
+
     fn layout(self, batch_stride: i64) -> Option<MatrixLayout> {
-        let layout = |transposed| {
-            move |leading| MatrixLayout {
-                transposed,
-                leading,
-                batch_stride,
-            }
-        };
-        let column_major = self.leading().map(layout(false));
-        column_major.or_else(|| self.transposed().leading().map(layout(true)))
+        let transposed = || self.transposed().column_major(true, batch_stride);
+        self.column_major(false, batch_stride).or_else(transposed)
     }
 }
 
@@ -106,26 +109,20 @@ impl Gemm {
                 out.transposed(),
             ),
         };
-        let d_layout = MatrixLayout {
-            transposed: false,
-            leading: d.leading()?,
-            batch_stride: of_out,
-        };
         Some(Self {
-            rows: d.lens[0],
-            columns: d.lens[1],
             depth: k,
             batch,
             a: a.layout(of_a)?,
             b: b.layout(of_b)?,
-            d: d_layout,
+            d: d.column_major(false, of_out)?,
             swapped,
         })
     }
 
     /// Returns the number of multiplications.
     pub(crate) fn multiplications(&self) -> u64 {
-        let all = [self.rows, self.columns, self.depth, self.batch];
+        let [rows, columns] = self.d.lens;
+        let all = [rows, columns, self.depth, self.batch];
         all.iter()
             .fold(1_u64, |product, len| product.saturating_mul(*len as u64))
     }

@@ -10,13 +10,14 @@ mod api;
 mod gemm;
 mod plan;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use gemm::Gemm;
 use millstream_ir::Matmul;
 use millstream_protocol::QueueId;
 pub(crate) use plan::Blas;
-use plan::{Plan, PlanKey, Plans, WORKSPACE_BYTES};
+use plan::{Plan, PlanKey, WORKSPACE_BYTES};
 
 use crate::driver::PagePool;
 use crate::ir::Entries;
@@ -24,6 +25,8 @@ use crate::ir::Entries;
 /// The default for the fewest multiplications of a product that the library performs: about 128 cubed. Not measured
 /// yet.
 pub(crate) const MULTIPLICATIONS_MIN: u64 = 1 << 21;
+/// Most plans that are remembered (I12).
+const PLANS_MAX: usize = 256;
 
 /// Returns the library's version.
 ///
@@ -45,7 +48,8 @@ pub(crate) struct Product {
 /// The part of a device for products by the library.
 pub(crate) struct Products {
     multiplications_min: u64,
-    plans: Plans,
+    /// `None` for a product that the library does not support, or has refused.
+    plans: HashMap<PlanKey, Option<Arc<Plan>>>,
     /// The workspace of each queue, or 0 if none was needed yet. The tasks of one queue run in order and share it.
     workspaces: Box<[u64]>,
 }
@@ -63,7 +67,7 @@ impl Products {
     pub(crate) fn new(multiplications_min: u64, queues: usize) -> Self {
         Self {
             multiplications_min,
-            plans: Plans::default(),
+            plans: HashMap::new(),
             workspaces: vec![0; queues].into(),
         }
     }
@@ -81,7 +85,17 @@ impl Products {
         }
         let addresses = element_addresses(&product.matmul, words, addresses, gemm.swapped)?;
         let key = PlanKey::new(product.matmul.dtype, gemm, addresses);
-        let plan = self.plans.get(&product.blas, &key)?;
+        if self.plans.len() >= PLANS_MAX
+            && !self.plans.contains_key(&key)
+            && let Some(any) = self.plans.keys().next().copied()
+        {
+            // A growing length produces a new key each time, and its old keys do not come back: whichever gives way, it is
+            // hardly ever one that does.
+            self.plans.remove(&any);
+        }
+        let plan = self.plans.entry(key);
+        let plan = plan.or_insert_with(|| Plan::find(&product.blas, &key));
+        let plan = plan.clone()?;
         Some(Multiply {
             product,
             key,
@@ -92,7 +106,7 @@ impl Products {
 
     /// Remembers that the library refused a product that it had a plan for, so that it is not used again.
     pub(crate) fn refuse(&mut self, key: &PlanKey) {
-        self.plans.refuse(key);
+        self.plans.insert(*key, None);
     }
 
     /// Returns the workspace of a queue for a plan that needs `bytes` bytes, or `None` if there is no memory.

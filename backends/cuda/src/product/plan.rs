@@ -1,8 +1,7 @@
 //! Plans: the descriptors of a product for cuBLASLt, and the algorithm that its heuristic selected.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cudarc::cublaslt::sys::{
     cublasComputeType_t as Compute, cublasLtMatmulDescAttributes_t as OfOperation,
@@ -12,6 +11,7 @@ use cudarc::cublaslt::sys::{
 };
 use cudarc::driver::sys::CUstream;
 use millstream_ir::DType;
+use millstream_sync::facade::{Mutex, lock};
 
 use super::api::{HeuristicResult, Lt, Opaque, Status, lt};
 use super::gemm::{Gemm, MatrixLayout};
@@ -22,8 +22,6 @@ use crate::driver::{Code, Context, CuStream};
 pub(crate) const WORKSPACE_BYTES: usize = 32 << 20;
 /// The largest alignment of addresses that algorithms distinguish, in bytes.
 const ALIGNMENT_MAX: u32 = 256;
-/// Most plans in the cache (I12).
-const PLANS_MAX: usize = 256;
 /// The schemes by which an algorithm may add the parts of a product whose depth it splits, besides not splitting it: in
 /// the type of the computation. The others add in the type of the output, which for `f16` and `bf16` rounds each part.
 const REDUCTIONS: u32 = Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
@@ -65,8 +63,7 @@ impl Blas {
     /// library loads it with the first product, and loading code waits for all work of the context. The context must be
     /// current. Waits for the product. Algorithms for other lengths may load more code later.
     pub(crate) fn warm(self: &Arc<Self>, dtype: DType) {
-        // A panic under the lock leaves the list consistent.
-        let mut warmed = self.warmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warmed = lock(&self.warmed);
         if warmed.contains(&dtype) {
             return;
         }
@@ -81,12 +78,11 @@ impl Blas {
         let api = self.context.api();
         let layout = MatrixLayout {
             transposed: false,
+            lens: [WARM_LENGTH; 2],
             leading: WARM_LENGTH,
             batch_stride: 0,
         };
         let gemm = Gemm {
-            rows: WARM_LENGTH,
-            columns: WARM_LENGTH,
             depth: WARM_LENGTH,
             batch: 1,
             a: layout,
@@ -165,7 +161,8 @@ pub(crate) struct Plan {
     layouts: [Opaque; 3],
     algorithm: [u64; 8],
     pub(crate) workspace_bytes: usize,
-    is_double: bool,
+    /// The factors of the product and of what the result was before: the bytes of 1 and 0 in the type of the computation.
+    factors: [u64; 2],
 }
 
 // SAFETY: descriptors are only read after their creation.
@@ -174,6 +171,15 @@ unsafe impl Send for Plan {}
 unsafe impl Sync for Plan {}
 
 impl Plan {
+    /// Returns the plan for a key, or `None` if the library does not support it. Queries the library, which takes a while.
+    pub(crate) fn find(blas: &Arc<Blas>, key: &PlanKey) -> Option<Arc<Self>> {
+        let plan = Self::new(blas, key, WORKSPACE_BYTES).map_err(|status| {
+            let why = blas.text(status);
+            tracing::debug!(target: "millstream::cuda", why, ?key, "cuBLASLt does not support this product");
+        });
+        plan.ok().map(Arc::new)
+    }
+
     /// Creates the descriptors and queries the library's heuristic, which supports no algorithm for some products. The
     /// algorithm uses a workspace of at most `workspace_max` bytes.
     fn new(blas: &Arc<Blas>, key: &PlanKey, workspace_max: usize) -> Result<Self, Status> {
@@ -184,11 +190,13 @@ impl Plan {
             DType::Bf16 => Data::CUDA_R_16BF,
             _ => return Err(Status::UNSUPPORTED),
         };
-        let is_double = key.dtype == DType::F64;
-        let (compute, scale) = match is_double {
-            true => (Compute::CUBLAS_COMPUTE_64F, data),
+        let (compute, scale, one) = match key.dtype {
+            DType::F64 => (Compute::CUBLAS_COMPUTE_64F, data, 1_f64.to_bits()),
             // Accumulates in `f32`, as millstream's kernels do, and multiplies `f32` as such, not as TF32.
-            false => (Compute::CUBLAS_COMPUTE_32F, Data::CUDA_R_32F),
+            _ => {
+                let one = u64::from(1_f32.to_bits()).to_le();
+                (Compute::CUBLAS_COMPUTE_32F, Data::CUDA_R_32F, one)
+            }
         };
         let mut plan = Self {
             blas: blas.clone(),
@@ -196,7 +204,7 @@ impl Plan {
             layouts: [std::ptr::null_mut(); 3],
             algorithm: [0; 8],
             workspace_bytes: 0,
-            is_double,
+            factors: [one, 0],
         };
         let (lt, gemm) = (blas.lt, &key.gemm);
         // SAFETY: the out pointers are valid; attributes are only read during the call, and have the sizes of the
@@ -212,30 +220,16 @@ impl Plan {
                 let (of, transpose) = (attribute as u32, i32::from(layout.transposed));
                 set(lt.set_operation, plan.operation, of, &transpose)?;
             }
-            let (rows, columns, depth) = (gemm.rows, gemm.columns, gemm.depth);
-            let matrices = [
-                (gemm.a, rows, depth),
-                (gemm.b, depth, columns),
-                (gemm.d, rows, columns),
-            ];
-            for (descriptor, (layout, rows, columns)) in plan.layouts.iter_mut().zip(matrices) {
-                let MatrixLayout {
-                    transposed,
-                    leading,
-                    batch_stride,
-                } = layout;
-                let (rows, columns) = if transposed {
-                    (columns, rows)
-                } else {
-                    (rows, columns)
-                };
-                let place = &raw mut *descriptor;
-                lt.create_layout(place, data as u32, rows as u64, columns as u64, leading)?;
+            let layouts = [gemm.a, gemm.b, gemm.d];
+            for (descriptor, layout) in plan.layouts.iter_mut().zip(layouts) {
+                let (place, [rows, columns]) = (&raw mut *descriptor, layout.lens);
+                let (rows, columns) = (rows as u64, columns as u64);
+                lt.create_layout(place, data as u32, rows, columns, layout.leading)?;
                 let set_layout = lt.set_layout;
                 let count = OfLayout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT as u32;
                 set(set_layout, *descriptor, count, &(gemm.batch as i32))?;
                 let stride = OfLayout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET as u32;
-                set(set_layout, *descriptor, stride, &batch_stride)?;
+                set(set_layout, *descriptor, stride, &layout.batch_stride)?;
             }
         }
         let found = plan.find_algorithm(key, workspace_max)?;
@@ -301,14 +295,10 @@ impl Plan {
         workspace: u64,
         stream: CUstream,
     ) -> Result<(), Status> {
-        let (one, zero, one_double, zero_double) = (1.0_f32, 0.0_f32, 1.0_f64, 0.0_f64);
-        let (alpha, beta): (*const c_void, *const c_void) = match self.is_double {
-            true => (
-                (&raw const one_double).cast(),
-                (&raw const zero_double).cast(),
-            ),
-            false => ((&raw const one).cast(), (&raw const zero).cast()),
-        };
+        let [alpha, beta] = self
+            .factors
+            .each_ref()
+            .map(|factor| (&raw const *factor).cast());
         let [of_a, of_b, of_d] = self.layouts;
         // SAFETY: the caller upholds the contract above; the factors are on the host, which is the default, and are
         // only read during the call.
@@ -360,57 +350,4 @@ unsafe fn set<T>(
             size_of::<T>(),
         )
     })
-}
-
-/// A cache of plans with least-recently-used eviction.
-#[derive(Default)]
-pub(crate) struct Plans {
-    entries: HashMap<PlanKey, Entry>,
-    /// The number of lookups.
-    now: u64,
-}
-
-struct Entry {
-    /// `None` if the library does not support the product.
-    plan: Option<Arc<Plan>>,
-    /// The last lookup of this entry.
-    used: u64,
-}
-
-impl Plans {
-    /// Returns the plan for a key, or `None` if the library does not support it. The first lookup of a key queries the
-    /// library, which takes a while.
-    pub(crate) fn get(&mut self, blas: &Arc<Blas>, key: &PlanKey) -> Option<Arc<Plan>> {
-        self.now += 1;
-        if let Some(entry) = self.entries.get_mut(key) {
-            entry.used = self.now;
-            return entry.plan.clone();
-        }
-        let plan = Plan::new(blas, key, WORKSPACE_BYTES).map_err(|status| {
-            let why = blas.text(status);
-            tracing::debug!(target: "millstream::cuda", why, ?key, "cuBLASLt does not support this product");
-        });
-        self.insert(key, plan.ok().map(Arc::new))
-    }
-
-    /// Marks a key as unsupported.
-    pub(crate) fn refuse(&mut self, key: &PlanKey) {
-        self.insert(key, None);
-    }
-
-    fn insert(&mut self, key: &PlanKey, plan: Option<Arc<Plan>>) -> Option<Arc<Plan>> {
-        if self.entries.len() >= PLANS_MAX {
-            // A growing length produces a new key each time, and its old keys do not come back.
-            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
-            if let Some(oldest) = oldest.map(|(key, _)| *key) {
-                self.entries.remove(&oldest);
-            }
-        }
-        let entry = Entry {
-            plan: plan.clone(),
-            used: self.now,
-        };
-        self.entries.insert(*key, entry);
-        plan
-    }
 }

@@ -119,19 +119,21 @@ impl Graph {
         Ok(node)
     }
 
-    /// Updates the nodes whose values differ from `steps`, which have the shape of this graph. Affects later launches.
-    pub(crate) fn update(&self, steps: &Steps) -> Result<(), Code> {
+    /// Launches these steps on a stream: updates the nodes whose values differ from those of the last launch, which leaves
+    /// launches in flight as they are, and keeps the steps in exchange for the last ones. Returns `false` if the steps have
+    /// another shape than the graph.
+    pub(crate) fn replay(&mut self, steps: &mut Steps, stream: CUstream) -> Result<bool, Code> {
+        if !steps.have_shape_of(&self.steps) {
+            return Ok(false);
+        }
         for step in 0..steps.list.len() {
             if !steps.equal_at(&self.steps, step) {
                 self.set(steps, step)?;
             }
         }
-        Ok(())
-    }
-
-    /// Swaps in the steps of a successful update and launch.
-    pub(crate) fn swap_steps(&mut self, steps: &mut Steps) {
+        self.launch(stream)?;
         std::mem::swap(&mut self.steps, steps);
+        Ok(true)
     }
 
     fn set(&self, steps: &Steps, step: usize) -> Result<(), Code> {
@@ -154,11 +156,6 @@ impl Graph {
                 }
             }
         }
-    }
-
-    /// Returns `true` if the steps differ from those of this graph in their values only.
-    pub(crate) fn fits(&self, steps: &Steps) -> bool {
-        steps.have_shape_of(&self.steps)
     }
 
     /// Launches the graph on a stream.

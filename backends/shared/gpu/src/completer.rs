@@ -46,9 +46,13 @@ use millstream_sync::channel::{self, Receiver, Sender};
 
 /// The thread of a queue, and the channel to it.
 pub struct Completer<B> {
-    batches: Option<Sender<B>>,
-    thread: Option<Thread<()>>,
+    /// Dropped first, which closes the channel.
+    batches: Sender<B>,
+    _thread: Joined,
 }
+
+/// A thread that its drop joins.
+struct Joined(Option<Thread<()>>);
 
 impl<B: Send + 'static> Completer<B> {
     /// Starts the thread of a queue with this name, with a channel for `depth` batches. `serve` receives the batches until
@@ -73,14 +77,13 @@ impl<B: Send + 'static> Completer<B> {
         };
         let thread = host.spawner.spawn(ThreadRole::Queue, name, body)?;
         Ok(Some(Self {
-            batches: Some(batches),
-            thread: Some(thread),
+            batches,
+            _thread: Joined(Some(thread)),
         }))
     }
 
-    /// Returns the channel to the thread, which ends once the completer and all senders are dropped. `None` while the
-    /// completer is being dropped.
-    pub fn sender(&self) -> Option<Sender<B>> {
+    /// Returns the channel to the thread, which ends once the completer and all senders are dropped.
+    pub fn sender(&self) -> Sender<B> {
         self.batches.clone()
     }
 
@@ -90,20 +93,15 @@ impl<B: Send + 'static> Completer<B> {
     /// # Errors
     /// The batch, if the thread has ended, which it does early only after a loss.
     pub fn send(&self, batch: B) -> Result<(), B> {
-        match &self.batches {
-            Some(batches) => batches
-                .try_send(batch)
-                .map_err(channel::TrySendError::into_inner),
-            None => Err(batch),
-        }
+        let sent = self.batches.try_send(batch);
+        sent.map_err(channel::TrySendError::into_inner)
     }
 }
 
-impl<B> Drop for Completer<B> {
+impl Drop for Joined {
     /// Joins the thread, which ends when all its batches have completed or the device is lost.
     fn drop(&mut self) {
-        self.batches = None;
-        if let Some(thread) = self.thread.take()
+        if let Some(thread) = self.0.take()
             && !thread.is_current()
         {
             // The thread's code does not panic.

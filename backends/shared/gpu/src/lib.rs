@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | `available` | the errors of opening what is not available |
 //! | `cache_file` | files of caches on disk |
 //! | `environment` | environment variables that choose a library |
 //! | `completer` | the thread of a queue, which waits for the batches of the queue in order; the protocol of completion |
@@ -13,6 +14,25 @@
 //! | `segments` | cuts strided copies into the copies that a driver performs |
 //! | `spans` | the times of tasks until the server takes them |
 
+/// Defines setters of options: each with its documentation, its argument, and the field that it sets.
+#[macro_export]
+macro_rules! setters {
+    ($options:ident: $(
+        $(#[$doc:meta])*
+        $name:ident($($argument:ident: $type:ty)?) => $field:ident = $value:expr;
+    )*) => {
+        impl $options {$(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut self $(, $argument: $type)?) -> Self {
+                self.$field = $value;
+                self
+            }
+        )*}
+    };
+}
+
+mod available;
 mod cache_file;
 mod completer;
 mod copies;
@@ -24,6 +44,7 @@ mod segments;
 mod spans;
 mod staging;
 
+pub use available::{select, unavailable};
 pub use cache_file::{CacheContents, CacheFile, CacheFolder, cache_folder, hex};
 pub use completer::Completer;
 pub use copies::{BatchMemory, check_copy, host_len};

@@ -23,8 +23,8 @@ pub struct Variants<E> {
     program: Option<Arc<Program>>,
     blocking: Blocking,
     cubes_at_once: u32,
-    first: (Option<Kind>, E),
-    others: Vec<(Option<Kind>, E)>,
+    /// At least one.
+    entries: Vec<(Option<Kind>, E)>,
 }
 
 impl Variants<Function> {
@@ -52,12 +52,12 @@ impl Variants<Function> {
                 );
             }
         };
-        let functions: Vec<_> = functions.map_err(|error| error.to_string())?;
-        let mut functions = functions.into_iter();
-        let first = functions.next();
+        let entries: Vec<_> = functions.map_err(|error| error.to_string())?;
+        if entries.is_empty() {
+            return Err("the program has no entry point".to_owned());
+        }
         Ok(Self {
-            first: first.ok_or("the program has no entry point")?,
-            others: functions.collect(),
+            entries,
             program: Some(program.clone()),
             blocking,
             cubes_at_once: units as u32 * CUBES_PER_UNIT,
@@ -72,8 +72,7 @@ impl<E> Variants<E> {
             program: None,
             blocking: Blocking::DEFAULT,
             cubes_at_once: 0,
-            first: (None, entry),
-            others: Vec::new(),
+            entries: vec![(None, entry)],
         }
     }
 
@@ -85,17 +84,13 @@ impl<E> Variants<E> {
         self,
         mut make: impl FnMut(Option<Kind>, E) -> Result<F, R>,
     ) -> Result<Variants<F>, R> {
-        let mut make = |(kind, entry)| Ok::<_, R>((kind, make(kind, entry)?));
+        let entries = self.entries.into_iter();
+        let made = entries.map(|(kind, entry)| Ok((kind, make(kind, entry)?)));
         Ok(Variants {
             program: self.program,
             blocking: self.blocking,
             cubes_at_once: self.cubes_at_once,
-            first: make(self.first)?,
-            others: self
-                .others
-                .into_iter()
-                .map(make)
-                .collect::<Result<_, R>>()?,
+            entries: made.collect::<Result<_, R>>()?,
         })
     }
 
@@ -106,44 +101,27 @@ impl<E> Variants<E> {
 
     /// Returns the first function.
     pub fn first(&self) -> &E {
-        &self.first.1
+        &self.entries[0].1
     }
 
     /// Returns the function and the cube count of a launch with these words and buffer addresses. `cubes` is the count that
     /// the caller passed, which nests and products do not use. Allocates nothing.
     #[inline]
     pub fn select(&self, cubes: [u32; 3], words: &[u64], addresses: &[u64]) -> (&E, [u32; 3]) {
-        let (_, first) = &self.first;
-        match &self.program {
-            None => (first, cubes),
-            Some(program) => self.select_of(program, cubes, words, addresses),
-        }
-    }
-
-    fn select_of(
-        &self,
-        program: &Program,
-        cubes: [u32; 3],
-        words: &[u64],
-        addresses: &[u64],
-    ) -> (&E, [u32; 3]) {
-        let (_, first) = &self.first;
-        match program {
-            Program::Nest(nest) => {
+        match self.program.as_deref() {
+            Some(Program::Nest(nest)) => {
                 let (at_once, blocking) = (self.cubes_at_once, self.blocking);
                 let geometry = lower::geometry(nest, words, addresses, at_once, blocking);
-                let mut others = self.others.iter();
-                let found = others.find(|(kind, _)| *kind == Some(geometry.kind));
-                (
-                    found.map_or(first, |(_, entry)| entry),
-                    [geometry.cubes, 1, 1],
-                )
+                let mut entries = self.entries.iter();
+                let found = entries.find(|(kind, _)| *kind == Some(geometry.kind));
+                let entry = found.map_or(self.first(), |(_, entry)| entry);
+                (entry, [geometry.cubes, 1, 1])
             }
-            Program::Matmul(matmul) => {
+            Some(Program::Matmul(matmul)) => {
                 let cubes = lower::tiles(matmul, words, self.blocking);
-                (first, [cubes, 1, 1])
+                (self.first(), [cubes, 1, 1])
             }
-            _ => (first, cubes),
+            _ => (self.first(), cubes),
         }
     }
 }

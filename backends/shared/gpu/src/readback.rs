@@ -23,31 +23,26 @@ impl<B: StagingBlock> Readback<B> {
     /// The GPU has written the staging ranges and accesses them no more, and nothing else accesses the landing until
     /// the cursor of the copy is published.
     pub unsafe fn land(&self) {
-        let (target, room) = self.landing.target();
+        let target = self.landing.target();
         match &self.layout {
             Some(layout) => layout.for_each_run(|strided, dense, bytes| {
-                self.copy_run(
-                    strided as usize,
-                    target,
-                    room,
-                    dense as usize,
-                    bytes as usize,
-                );
+                self.copy_run(strided as usize, target, (dense as usize, bytes as usize));
             }),
-            None => self.copy_run(
-                0,
-                target,
-                room,
-                0,
-                self.blocks.iter().map(Staged::bytes).sum(),
-            ),
+            None => {
+                let bytes = self.blocks.iter().map(Staged::bytes).sum();
+                self.copy_run(0, target, (0, bytes));
+            }
         }
     }
 
     /// Copies `bytes` bytes from offset `start` of the staging ranges to offset `place` of the landing at `target`,
     /// which has `room` bytes.
-    fn copy_run(&self, start: usize, target: *mut u8, room: usize, place: usize, bytes: usize) {
-        let (mut start, mut place) = (start, place);
+    fn copy_run(
+        &self,
+        mut start: usize,
+        (target, room): (*mut u8, usize),
+        (mut place, bytes): (usize, usize),
+    ) {
         let end = place.saturating_add(bytes).min(room);
         while place < end {
             let Some(staged) = self.blocks.get(start / BLOCK_BYTES) else {

@@ -38,16 +38,11 @@ impl Segment {
 
     /// Returns `true` if the segment lies within `dense` bytes of host memory and `bytes` bytes of GPU memory.
     fn is_within(&self, dense: u64, bytes: u64) -> bool {
-        let rows = self.width.checked_mul(self.rows);
-        if rows
-            .and_then(|rows| rows.checked_add(self.dense))
-            .is_none_or(|end| end > dense)
-        {
-            return false;
-        }
-        let last = self.pitch.checked_mul(self.rows.saturating_sub(1));
-        let end = last.and_then(|last| self.strided.checked_add(last)?.checked_add(self.width));
-        end.is_some_and(|end| end <= bytes)
+        // The sums of products of 64-bit numbers fit into 128 bits.
+        let [start, strided] = [self.dense, self.strided].map(u128::from);
+        let [width, pitch, rows] = [self.width, self.pitch, self.rows].map(u128::from);
+        let end = strided + pitch * rows.saturating_sub(1) + width;
+        start + width * rows <= u128::from(dense) && end <= u128::from(bytes)
     }
 }
 

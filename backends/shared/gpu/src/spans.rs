@@ -11,9 +11,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millstream_protocol::{Point, QueueId, Span};
+use millstream_sync::facade::{Mutex, lock};
 
 /// Spans that the threads of queues add and the device thread takes.
 pub struct Spans {
@@ -49,7 +49,7 @@ impl Spans {
     pub fn add(&self, point: Point, start_ns: u64, end_ns: u64) {
         // Relaxed: a statistic that orders nothing.
         self.busy_ns[point.queue.index()].fetch_add(end_ns - start_ns, Ordering::Relaxed);
-        let mut kept = self.lock();
+        let mut kept = lock(&self.kept);
         // Relaxed: see `set_room`.
         let capacity = self.capacity.load(Ordering::Relaxed);
         while kept.len() >= capacity.max(1) {
@@ -66,7 +66,7 @@ impl Spans {
 
     /// Returns the spans since the last call.
     pub fn take(&self) -> Vec<Span> {
-        self.lock().drain(..).collect()
+        lock(&self.kept).drain(..).collect()
     }
 
     /// Returns the sum of a queue's spans, or 0 if they are not always kept: during a profile only some tasks are timed, so
@@ -77,11 +77,6 @@ impl Spans {
             // Relaxed: see `add`.
             _ => self.busy_ns[queue.index()].load(Ordering::Relaxed),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Span>> {
-        // A panic under the lock leaves the list consistent.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,26 +7,20 @@
 //! ```
 
 use ash::vk;
+use millstream_gpu::Staging;
 use millstream_ir::DType;
 use millstream_ir::ssa::{Builder, Function};
 use millstream_protocol::Refused;
 use millstream_spirv::Target;
 
 use crate::barriers::barrier;
-use crate::commands::{COPY_BYTES, Commands};
-use crate::driver::{Context, Interface, Pipeline};
+use crate::commands::{Commands, Stored};
+use crate::driver::{Context, Interface, Mapped, Pipeline};
 
 /// The kernel.
 pub(super) struct CountGuard {
     pipeline: Pipeline,
     limits: [u32; 3],
-}
-
-/// Where a launch reads its counts.
-#[derive(Clone, Copy)]
-pub(super) struct Counts {
-    pub(super) buffer: vk::Buffer,
-    pub(super) offset: u64,
 }
 
 /// The parameters of the kernel: the addresses, then the limits.
@@ -41,9 +35,9 @@ impl CountGuard {
             .map_err(|error| Refused::Task(error.to_string()))?;
         debug_assert_eq!(module.parameter_bytes as usize, size_of::<Parameters>());
         let interface = Interface {
-            push_bytes: module.parameter_bytes,
-            descriptors: 0,
+            parameter_bytes: module.parameter_bytes,
             threads: function.threads,
+            ..Interface::default()
         };
         let (device, cache) = (&context.device, vk::PipelineCache::null());
         // SAFETY: the lowering makes valid modules.
@@ -55,17 +49,16 @@ impl CountGuard {
         })
     }
 
-    /// Records the kernel for the counts at this address, and a barrier after it.
+    /// Records the kernel for the counts at this address, and a barrier after it. Returns where the launch reads them.
     pub(super) fn record(
         &self,
         context: &Context,
-        commands: &mut Commands,
+        (commands, pool): (&mut Commands, &mut Staging<Mapped>),
         counts: u64,
-    ) -> Result<Counts, Refused> {
-        commands.reserve(COPY_BYTES, 1)?;
-        let (buffer, offset, address) = commands.store_counts();
+    ) -> Result<Stored, Refused> {
+        let copy = commands.store_counts(pool)?;
         let [x, y, z] = self.limits.map(u64::from);
-        let parameters: Parameters = [counts, address, x, y, z];
+        let parameters: Parameters = [counts, copy.address, x, y, z];
         let Pipeline { raw, layout, .. } = self.pipeline;
         commands.bound = raw;
         let device = &context.device;
@@ -87,7 +80,7 @@ impl CountGuard {
             device.cmd_dispatch(commands.raw, 1, 1, 1);
             barrier(context, commands.raw);
         }
-        Ok(Counts { buffer, offset })
+        Ok(copy)
     }
 }
 

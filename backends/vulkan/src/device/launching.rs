@@ -9,7 +9,6 @@ use super::count_guard::CountGuard;
 use crate::driver::{ALIGNMENT, Context};
 use crate::kernel::VulkanKernel;
 use crate::pages::Location;
-use crate::parameters::Block;
 use crate::properties::BINDINGS_MAX;
 
 impl VulkanDevice {
@@ -36,7 +35,7 @@ impl VulkanDevice {
             BoundCount::Dynamic(binding) => ([0; 3], Some(binding)),
         };
         let (entry, cubes) = kernel.entries.select(count, launch.scalars, &addresses);
-        let arguments = &entry.arguments;
+        let interface = &entry.interface;
         let indirect = dynamic
             .map(|binding| Location::of(binding, &self.pages))
             .transpose()?;
@@ -52,7 +51,7 @@ impl VulkanDevice {
             )));
         }
         let limits = self.context.gpu.limits.max_compute_work_group_count;
-        if !arguments.is_divisible && !fits(cubes, limits) {
+        if !interface.is_divisible && !fits(cubes, limits) {
             let [x, y, z] = limits;
             return Err(Refused::Task(format!(
                 "expected at most {x}, {y} and {z} cubes along the axes in a launch of SPIR-V, got {cubes:?}; use a \
@@ -64,10 +63,10 @@ impl VulkanDevice {
             Some(places) => {
                 self.check_alignment(launch, &locations)?;
                 self.block
-                    .place(launch.scalars, places, arguments.parameter_bytes);
+                    .place(launch.scalars, places, interface.parameter_bytes);
             }
             None => {
-                match arguments.has_descriptors() {
+                match interface.descriptors.is_some() {
                     false => self.block.push(&addresses),
                     true => {
                         let offset =
@@ -84,13 +83,13 @@ impl VulkanDevice {
             self.block
                 .push_metadata(launch.metadata, kernel.metadata_words)?;
         }
-        if arguments.has_grid {
+        if interface.has_grid {
             self.block.push_grid(cubes);
         }
-        if (arguments.parameter_bytes as usize) > self.block.len() * size_of::<u64>() {
+        if (interface.parameter_bytes as usize) > self.block.len() * size_of::<u64>() {
             return Err(Refused::Task("the launch has too few scalars".to_owned()));
         }
-        let infos = match arguments.has_descriptors() {
+        let infos = match interface.descriptors.is_some() {
             true => self.descriptor_infos(queue, launch, &locations),
             false => SmallVec::new(),
         };
@@ -103,11 +102,12 @@ impl VulkanDevice {
             queues,
             block,
             count_guard,
+            staging,
             ..
         } = self;
         let device = &context.device;
         let queue = &mut queues[queue.index()];
-        let commands = match arguments.has_descriptors() {
+        let commands = match interface.descriptors.is_some() {
             false => queue.record(launch.bindings.iter().chain(dynamic))?,
             true => {
                 let covered = launch.bindings.iter();
@@ -117,18 +117,28 @@ impl VulkanDevice {
             }
         };
         let indirect = match (&*count_guard, indirect) {
-            (Some(guard), Some(counts)) => Some(guard.record(context, commands, counts.address)?),
+            (Some(guard), Some(counts)) => {
+                Some(guard.record(context, (&mut *commands, &mut *staging), counts.address)?)
+            }
             _ => None,
         };
         let (pipeline, layout) = (entry.pipeline.raw, entry.pipeline.layout);
-        let buffer = commands.raw;
-        if arguments.is_spilled {
-            let times = match indirect {
-                Some(_) => 1,
-                None => dispatches(cubes, limits).count(),
+        let (buffer, bytes) = (commands.raw, interface.parameter_bytes);
+        let parts = || {
+            let cubes = match indirect {
+                // One dispatch.
+                Some(_) => [1; 3],
+                None => cubes,
             };
-            // Before the pipeline is bound: a refused launch does not keep its kernel, and so must not use it.
-            commands.reserve(arguments.parameter_bytes as usize, times)?;
+            dispatches(cubes, limits)
+        };
+        // Before the pipeline is bound: a refused launch does not keep its kernel, and so must not use it.
+        let mut spilled: SmallVec<[u64; 1]> = SmallVec::new();
+        if interface.is_spilled {
+            for (first, _) in parts() {
+                block.set_first_cube(first, interface.has_grid);
+                spilled.push(commands.store(staging, block.bytes(bytes))?.address);
+            }
         }
         if commands.bound != pipeline {
             commands.bound = pipeline;
@@ -138,36 +148,27 @@ impl VulkanDevice {
             }
         }
         push_descriptors(context, buffer, layout, &infos);
-        let mut push = |block: &Block| {
-            let block = block.bytes(arguments.parameter_bytes);
-            let address = match arguments.is_spilled {
-                true => commands.store(block).to_ne_bytes(),
-                false => [0; 8],
+        for (nth, (first, [x, y, z])) in parts().enumerate() {
+            block.set_first_cube(first, interface.has_grid);
+            let pushed = match spilled.get(nth) {
+                Some(address) => bytemuck::bytes_of(address),
+                None => block.bytes(bytes),
             };
-            let pushed = match arguments.is_spilled {
-                true => &address,
-                false => block,
-            };
-            if !pushed.is_empty() {
-                let stages = vk::ShaderStageFlags::COMPUTE;
-                // SAFETY: this thread records the command buffer; the layout has these push constants.
-                unsafe { device.cmd_push_constants(buffer, layout, stages, 0, pushed) };
+            // SAFETY: this thread records the command buffer, and a pipeline with its arguments is bound, whose layout has
+            // these push constants. The kernel accesses what its bindings declare, as its author vouches or its lowering
+            // guarantees. The counts are three `u32`, within the limits of the device.
+            unsafe {
+                if !pushed.is_empty() {
+                    let stages = vk::ShaderStageFlags::COMPUTE;
+                    device.cmd_push_constants(buffer, layout, stages, 0, pushed);
+                }
+                match indirect {
+                    Some(counts) => {
+                        device.cmd_dispatch_indirect(buffer, counts.buffer, counts.offset);
+                    }
+                    None => device.cmd_dispatch(buffer, x, y, z),
+                }
             }
-        };
-        if let Some(counts) = indirect {
-            push(block);
-            // SAFETY: the buffer has three `u32` there, within the limits of the device.
-            unsafe { device.cmd_dispatch_indirect(buffer, counts.buffer, counts.offset) };
-            return Ok(());
-        }
-        for (first, [x, y, z]) in dispatches(cubes, limits) {
-            if arguments.has_grid {
-                block.set_first_cube(first);
-            }
-            push(block);
-            // SAFETY: this thread records the command buffer, and a pipeline with its arguments is bound. The kernel
-            // accesses what its bindings declare, as its author vouches or its lowering guarantees.
-            unsafe { device.cmd_dispatch(buffer, x, y, z) };
         }
         Ok(())
     }

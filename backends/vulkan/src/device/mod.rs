@@ -36,7 +36,6 @@ use crate::pages::Pages;
 use crate::parameters::Block;
 use crate::queue::Queue;
 use crate::trace::Tracer;
-use crate::upload::UploadMemory;
 use crate::waits::Waits;
 
 /// The number of attempts to wait for the device before it is dropped. The driver may refuse one for lack of memory.
@@ -51,7 +50,6 @@ pub struct VulkanDevice {
     pub(crate) staging: Staging<Mapped>,
     /// Blocks for readbacks.
     pub(crate) readbacks: Staging<Mapped>,
-    pub(crate) uploads: UploadMemory,
     pub(crate) pages: Pages,
     /// Scratch space for the parameters of one launch.
     block: Block,

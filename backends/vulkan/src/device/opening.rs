@@ -1,10 +1,11 @@
 //! Opens a device.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use millstream_gpu::{Completer, Staging};
+use millstream_gpu::{Completer, Staging, select};
 use millstream_protocol::{HostContext, MAX_QUEUES, Open, OpenError, QueueId};
 use millstream_sync::credit::Credit;
+use millstream_sync::facade::Mutex;
 
 use super::VulkanDevice;
 use super::replaying::{RECORDED_BYTES_MAX, Recordings};
@@ -59,16 +60,7 @@ impl Open for Vulkan {
 /// Creates a logical device with queues of the driver: one for each of `queues`, as long as there are any.
 fn create(options: &Vulkan, queues: usize) -> Result<(Arc<Context>, Vec<AdoptedQueue>), OpenError> {
     let instance = Instance::new(options.validation, options.handler.clone())?;
-    let mut gpus = Gpu::all(&instance)?;
-    if options.ordinal >= gpus.len() {
-        return Err(unavailable(format!(
-            "no GPU with ordinal {}: the loader sees {}; choose an ordinal from 0 to {}",
-            options.ordinal,
-            gpus.len(),
-            gpus.len() - 1
-        )));
-    }
-    let gpu = gpus.swap_remove(options.ordinal);
+    let gpu = select(Gpu::all(&instance)?, options.ordinal, ("vulkan", "loader"))?;
     let counts = counts(&gpu.families, queues);
     let context = Context::new(instance, gpu, &counts)?;
     let places = counts
@@ -93,8 +85,7 @@ unsafe fn adopt(
 ) -> Result<(Arc<Context>, Vec<AdoptedQueue>), OpenError> {
     if adopted.shares_queues && !driven {
         return Err(unavailable(
-            "the application uses its queues, too: open the device with `open_driven`, or give it queues of its own"
-                .to_owned(),
+            "the application uses its queues, too: open the device with `open_driven`, or give it queues of its own",
         ));
     }
     let instance = Instance::adopt(adopted.instance.clone());
@@ -131,8 +122,7 @@ impl VulkanDevice {
             abandoned: Mutex::default(),
             context: context.clone(),
         });
-        let uploads = UploadMemory::new(&shared);
-        host.set_host_memory(Arc::new(uploads.clone()));
+        host.set_host_memory(UploadMemory::new(&shared));
         let cache = PipelineCache::new(context, options.cache.clone().of("vulkan").as_deref())?;
         let limits = &context.gpu.limits;
         let memory_limit = options.memory_limit.unwrap_or(u64::MAX);
@@ -147,7 +137,6 @@ impl VulkanDevice {
             queues: Vec::with_capacity(queues),
             staging: Staging::default(),
             readbacks: Staging::default(),
-            uploads,
             pages: Pages::new(context.gpu.max_allocation_bytes, memory_limit),
             block: Block::new(),
             descriptor_alignment: limits.min_storage_buffer_offset_alignment.max(1),
@@ -202,8 +191,8 @@ fn tracer(
         let family = families.find(|family| family.index == queue.family)?;
         Some(family.timestamp_bits).filter(|bits| *bits > 0)
     };
-    let bits: Option<_> = queues.iter().map(bits).collect();
-    Ok(bits.map(|bits| Tracer::new(context, bits, calibration, capacity)))
+    let bits: Option<Vec<_>> = queues.iter().map(bits).collect();
+    Ok(bits.map(|bits| Tracer::new(context, &bits, calibration, capacity)))
 }
 
 /// Returns how many queues of each family serve `count` queues: as many if there are.

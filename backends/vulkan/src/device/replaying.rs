@@ -26,12 +26,13 @@
 //! Its pages have not been freed since: a [`Place`] has the serial number of its page. The plan keeps its pipelines. The
 //! command buffers that execute it keep it until their submissions have completed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use millstream_gpu::Place;
 use millstream_protocol::{
     Access, BoundSlice, Cursor, Plan, Prepared, Refused, Replay, recording::RecordedTask,
 };
+use millstream_sync::facade::{Mutex, lock};
 
 use super::VulkanDevice;
 use super::launching::covered_by_descriptor;
@@ -64,11 +65,6 @@ impl Drop for Recordings {
         let states = self.0.iter().filter_map(Weak::upgrade);
         states.for_each(|state| lock(&state).lists = Box::default());
     }
-}
-
-fn lock(state: &Mutex<Variants>) -> MutexGuard<'_, Variants> {
-    // A panic under the lock ends the device's turns, so no later task is recorded. Only the drop of the device waits for it.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state of a recording for its replays.

@@ -32,9 +32,8 @@ pub struct VulkanBinding {
 
 /// The bound memory and the driver's handles, for a custom task or a guard.
 pub struct VulkanResources {
-    bindings: Vec<VulkanBinding>,
-    /// The memory of the bindings; `None` for empty ones.
-    pub(super) memory: Vec<Option<Arc<Buffer>>>,
+    /// The bindings, each with its memory; `None` for an empty one.
+    pub(super) bindings: Vec<(VulkanBinding, Option<Arc<Buffer>>)>,
     pub(super) context: Arc<Context>,
     /// The command buffer of the task; null for a guard, and after [`VulkanResources::finish`].
     pub(super) commands: Cell<vk::CommandBuffer>,
@@ -48,7 +47,7 @@ unsafe impl Send for VulkanResources {}
 impl VulkanResources {
     /// Returns binding `index`.
     pub fn binding(&self, index: usize) -> Option<VulkanBinding> {
-        self.bindings.get(index).copied()
+        self.bindings.get(index).map(|(binding, _)| *binding)
     }
 
     /// Returns the functions of the logical device.
@@ -77,16 +76,13 @@ impl VulkanResources {
     /// # Errors
     /// The driver refused the submission, or the device is lost.
     pub fn finish(&self) -> Result<(), Refused> {
-        if self.commands().is_none() {
-            return Ok(());
-        }
-        if let Some(mut queue) = current() {
+        let finish = |queue: &mut Queue| {
             // Also after an error: the command buffer may have ended.
             self.commands.set(vk::CommandBuffer::null());
-            // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue
-            // meanwhile.
-            unsafe { queue.as_mut() }.finish()?;
-        }
+            queue.finish()
+        };
+        let finished = self.commands().and_then(|_| with_queue(finish));
+        finished.transpose()?;
         Ok(())
     }
 
@@ -96,7 +92,7 @@ impl VulkanResources {
     /// The host may access the memory in a guard, and in a custom task after [`VulkanResources::finish`], until the
     /// guard is dropped or the work of the task returns. It may write what is not declared as read.
     pub fn host_pointer(&self, index: usize) -> Option<(NonNull<u8>, u64)> {
-        let binding = self.bindings.get(index)?;
+        let (binding, _) = self.bindings.get(index)?;
         Some((binding.mapped?, binding.bytes))
     }
 }
@@ -106,9 +102,12 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<Queue>>> = const { Cell::new(None) };
 }
 
-/// Returns the queue whose custom task runs on this thread.
-pub(super) fn current() -> Option<NonNull<Queue>> {
-    CURRENT.get()
+/// Calls `change` with the queue whose custom task runs on this thread, if one does. `change` runs no code of users.
+pub(super) fn with_queue<T>(change: impl FnOnce(&mut Queue) -> T) -> Option<T> {
+    let mut queue = CURRENT.get()?;
+    // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue meanwhile:
+    // `change` does not call this function.
+    Some(change(unsafe { queue.as_mut() }))
 }
 
 /// Runs the work of a custom task on a queue.
@@ -126,14 +125,11 @@ pub(super) fn with_current<T>(queue: &mut Queue, work: impl FnOnce() -> T) -> T 
 
 impl VulkanDevice {
     pub(super) fn bound(&self, bindings: &[BoundSlice]) -> Result<VulkanResources, Refused> {
-        let memory = bindings
-            .iter()
-            .map(|binding| Ok(self.pages.resolve(binding)?.cloned()));
-        let memory: Vec<_> = memory.collect::<Result<_, Refused>>()?;
-        let bound = bindings.iter().zip(&memory).map(|(binding, page)| {
+        let bound = bindings.iter().map(|binding| {
+            let memory = self.pages.resolve(binding)?.cloned();
+            let mapped = memory.as_ref().and_then(|page| page.mapped);
             let location = Location::of(binding, &self.pages)?;
-            let mapped = page.as_ref().and_then(|page| page.mapped());
-            Ok(VulkanBinding {
+            let bound = VulkanBinding {
                 buffer: location.buffer,
                 offset: location.offset,
                 bytes: binding.len,
@@ -141,11 +137,11 @@ impl VulkanDevice {
                 access: binding.access,
                 // SAFETY: the binding lies within the page (`resolve`).
                 mapped: mapped.map(|start| unsafe { start.add(binding.offset as usize) }),
-            })
+            };
+            Ok((bound, memory))
         });
         Ok(VulkanResources {
             bindings: bound.collect::<Result<_, Refused>>()?,
-            memory,
             context: self.context.clone(),
             commands: Cell::new(vk::CommandBuffer::null()),
             barriers: 0,

@@ -2,13 +2,12 @@
 //! its submissions can wait for, and buffers of its own on the memory of slices.
 
 use std::any::Any;
-use std::ptr::NonNull;
 
 use ash::vk;
 use millstream_protocol::Refused;
 
 use super::VulkanResources;
-use super::resources::current;
+use super::resources::with_queue;
 use crate::driver::Alias;
 use crate::point::VulkanPoint;
 use crate::queue::Queue;
@@ -33,8 +32,7 @@ impl VulkanResources {
     /// refused a call.
     pub fn alias(&self, index: usize, usage: vk::BufferUsageFlags) -> Result<VulkanAlias, Refused> {
         let refuse = |why: &str| Err(Refused::Task(format!("binding {index} {why}")));
-        let bound = self.binding(index).zip(self.memory.get(index));
-        let Some((binding, Some(memory))) = bound else {
+        let Some((binding, Some(memory))) = self.bindings.get(index) else {
             return refuse("is empty, so it can have no buffer of its own");
         };
         if !self.context.is_adopted() {
@@ -58,16 +56,15 @@ impl VulkanResources {
     /// ([`VulkanResources::keep`]). Its value will be reached. If the device shares a queue with the application, the
     /// signal was submitted already.
     pub unsafe fn wait_for(&self, semaphore: vk::Semaphore, value: u64) -> Result<(), Refused> {
-        let Some(mut queue) = current().filter(|_| self.commands().is_some()) else {
-            return Ok(());
+        let wait = |queue: &mut Queue| {
+            // Also after an error: the command buffer may have ended.
+            self.commands.set(vk::CommandBuffer::null());
+            queue.wait_for_value(semaphore, value)?;
+            queue.record_foreign(&[])
         };
-        // Also after an error: the command buffer may have ended.
-        self.commands.set(vk::CommandBuffer::null());
-        // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue
-        // meanwhile.
-        let queue = unsafe { queue.as_mut() };
-        queue.wait_for_value(semaphore, value)?;
-        self.commands.set(queue.record_foreign(&[])?);
+        if let Some(recorded) = self.commands().and_then(|_| with_queue(wait)) {
+            self.commands.set(recorded?);
+        }
         Ok(())
     }
 
@@ -75,7 +72,7 @@ impl VulkanResources {
     /// outside of the work of a custom task.
     pub fn keep(&self, value: impl Any + Send) {
         let value = Box::new(value);
-        self.with_queue(|queue| queue.keep(value));
+        with_queue(|queue| queue.keep(value));
     }
 
     /// Calls `call` once the custom task is submitted, with a point after which it has completed. Submissions of the
@@ -83,16 +80,6 @@ impl VulkanResources {
     /// the submission is refused, and outside of the work of a custom task. `call` runs on the thread of the device.
     pub fn when_submitted(&self, call: impl FnOnce(VulkanPoint) + Send + 'static) {
         let call = Box::new(call);
-        self.with_queue(|queue| queue.when_submitted(call));
-    }
-
-    /// Calls `change` with the queue whose task these resources belong to. `change` runs no code of users.
-    fn with_queue(&self, change: impl FnOnce(&mut Queue)) {
-        // A task that has finished its queue has no commands any more, but its queue is still the current one.
-        let queue: Option<NonNull<Queue>> = current();
-        if let Some(mut queue) = queue {
-            // SAFETY: as in `wait_for`.
-            change(unsafe { queue.as_mut() });
-        }
+        with_queue(|queue| queue.when_submitted(call));
     }
 }

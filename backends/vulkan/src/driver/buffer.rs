@@ -1,20 +1,15 @@
-//! Buffers with their memory.
+//! Buffers, each with memory of its own: the pools of the runtime divide pages, and staging blocks are large.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use ash::vk;
-use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
-use gpu_allocator::{AllocationError, MemoryLocation};
 use millstream_gpu::{BLOCK_BYTES, StagingBlock};
 
 use super::{Code, Context};
 
 /// The alignment of device addresses of buffers, in bytes.
 pub(crate) const ALIGNMENT: u64 = 256;
-
-/// The smallest buffer with memory of its own; smaller ones share memory.
-const DEDICATED_BYTES_MIN: u64 = 1 << 20;
 
 /// What a buffer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,14 +24,22 @@ pub(crate) enum Purpose {
 
 /// A buffer, destroyed on drop together with its memory.
 pub(crate) struct Buffer {
-    context: Arc<Context>,
+    pub(crate) context: Arc<Context>,
     pub(crate) raw: vk::Buffer,
-    /// `None` only while the buffer is dropped.
-    allocation: Option<Allocation>,
+    /// Null until it is allocated.
+    memory: vk::DeviceMemory,
+    /// Bytes of the memory.
+    bytes: u64,
+    /// The host's pointer to the first byte, if the host can access the memory.
+    pub(crate) mapped: Option<NonNull<u8>>,
     /// The device address of the first byte.
     pub(crate) address: u64,
-    bytes: u64,
 }
+
+// SAFETY: plain memory; its users synchronize their accesses.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// Creates a buffer. Its contents are undefined.
@@ -54,50 +57,65 @@ impl Buffer {
         let mut buffer = Self {
             context: context.clone(),
             raw,
-            allocation: None,
+            memory: vk::DeviceMemory::null(),
+            bytes: 0,
+            mapped: None,
             address: 0,
-            bytes,
         };
-        // SAFETY: the buffer is alive.
-        let mut requirements = unsafe { device.get_buffer_memory_requirements(raw) };
-        requirements.alignment = requirements.alignment.max(ALIGNMENT);
-        let location = match purpose {
-            Purpose::Page if context.gpu.has_unified_memory() => MemoryLocation::CpuToGpu,
-            Purpose::Page => MemoryLocation::GpuOnly,
-            Purpose::Upload => MemoryLocation::CpuToGpu,
-            Purpose::Readback => MemoryLocation::GpuToCpu,
-        };
-        let request = AllocationCreateDesc {
-            name: "millstream",
-            requirements,
-            location,
-            linear: true,
-            // Dedicated memory of Vulkan can have no aliases.
-            allocation_scheme: match bytes >= DEDICATED_BYTES_MIN && !context.is_adopted() {
-                true => AllocationScheme::DedicatedBuffer(raw),
-                false => AllocationScheme::GpuAllocatorManaged,
-            },
-        };
-        let allocated = context.with_allocator(|allocator| allocator.allocate(&request));
-        let allocation = match allocated {
-            Some((Ok(allocation), _)) => allocation,
-            Some((Err(error), failure)) => return Err(allocation_code(&error, failure)),
-            None => return Err(Code::of("vkAllocateMemory")(vk::Result::ERROR_DEVICE_LOST)),
-        };
+        buffer.allocate(purpose)?;
         // SAFETY: the memory is allocated for this buffer, and is bound once.
-        let bound =
-            unsafe { device.bind_buffer_memory(raw, allocation.memory(), allocation.offset()) };
-        buffer.allocation = Some(allocation);
-        bound.map_err(Code::of("vkBindBufferMemory"))?;
+        unsafe { device.bind_buffer_memory(raw, buffer.memory, 0) }
+            .map_err(Code::of("vkBindBufferMemory"))?;
         let info = vk::BufferDeviceAddressInfo::default().buffer(raw);
         // SAFETY: the buffer was created with the usage for addresses, and is bound to memory.
         buffer.address = unsafe { device.get_buffer_device_address(&info) };
         Ok(buffer)
     }
 
-    /// Returns the host's pointer to the first byte, if the host can access the memory.
-    pub(crate) fn mapped(&self) -> Option<NonNull<u8>> {
-        self.allocation.as_ref()?.mapped_ptr().map(NonNull::cast)
+    /// Allocates the memory, and maps it if the host accesses it. If the preferred type of memory has no more, takes
+    /// another.
+    fn allocate(&mut self, purpose: Purpose) -> Result<(), Code> {
+        use vk::MemoryPropertyFlags as Has;
+        let context = &self.context;
+        let host = Has::HOST_VISIBLE | Has::HOST_COHERENT;
+        let (needed, preferred) = match purpose {
+            Purpose::Page if !context.gpu.has_unified_memory() => (Has::DEVICE_LOCAL, Has::empty()),
+            Purpose::Page | Purpose::Upload => (host, Has::DEVICE_LOCAL),
+            Purpose::Readback => (host, Has::HOST_CACHED),
+        };
+        // SAFETY: the buffer is alive.
+        let needs = unsafe { context.device.get_buffer_memory_requirements(self.raw) };
+        let with = |flags: Has| {
+            let mut types = (0..).zip(context.gpu.memory.memory_types_as_slice());
+            let found = types.find(|(index, kind)| {
+                needs.memory_type_bits >> index & 1 != 0 && kind.property_flags.contains(flags)
+            });
+            found.map(|(index, _)| index)
+        };
+        let (best, other) = (with(needed | preferred), with(needed));
+        let mut flags =
+            vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+        let mut info = vk::MemoryAllocateInfo::default()
+            .allocation_size(needs.size)
+            .push_next(&mut flags);
+        let mut allocated = Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        for kind in best.into_iter().chain(other.filter(|_| other != best)) {
+            info.memory_type_index = kind;
+            // SAFETY: the info is valid; the device has addresses of buffers.
+            allocated = unsafe { context.device.allocate_memory(&info, None) };
+            if allocated != Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY) {
+                break;
+            }
+        }
+        self.memory = allocated.map_err(Code::of("vkAllocateMemory"))?;
+        self.bytes = needs.size;
+        if needed == host {
+            let (all, none) = (vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
+            // SAFETY: the host can access the memory, which is mapped once.
+            let mapped = unsafe { context.device.map_memory(self.memory, 0, all, none) };
+            self.mapped = NonNull::new(mapped.map_err(Code::of("vkMapMemory"))?.cast());
+        }
+        Ok(())
     }
 }
 
@@ -116,28 +134,12 @@ fn create(context: &Context, bytes: u64, usage: vk::BufferUsageFlags) -> Result<
     unsafe { context.device.create_buffer(&info, None) }.map_err(Code::of("vkCreateBuffer"))
 }
 
-/// Converts an error of the allocator to that of the driver call that failed, if one did.
-fn allocation_code(error: &AllocationError, failure: Option<Code>) -> Code {
-    if !matches!(error, AllocationError::OutOfMemory) {
-        tracing::debug!(target: "millstream::vulkan", %error, "the allocator refused a buffer");
-    }
-    failure.unwrap_or(Code {
-        call: "vkAllocateMemory",
-        result: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
-    })
-}
-
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once; no task uses it any more, or the device is lost.
-        unsafe { self.context.device.destroy_buffer(self.raw, None) };
-        if let Some(allocation) = self.allocation.take() {
-            let freed = self
-                .context
-                .with_allocator(|allocator| allocator.free(allocation));
-            if let Some((Err(error), _)) = freed {
-                tracing::error!(target: "millstream::vulkan", %error, "memory could not be freed");
-            }
+        // SAFETY: created once, destroyed once; no task uses it any more, or the device is lost. Null handles are ignored.
+        unsafe {
+            self.context.device.destroy_buffer(self.raw, None);
+            self.context.device.free_memory(self.memory, None);
         }
     }
 }
@@ -156,12 +158,6 @@ impl Alias {
         bytes: u64,
         usage: vk::BufferUsageFlags,
     ) -> Result<Option<Self>, Code> {
-        let Some(allocation) = &target.allocation else {
-            return Ok(None);
-        };
-        // SAFETY: the memory is freed by the drop of `target`, which the alias keeps.
-        let (memory, start) = unsafe { (allocation.memory(), allocation.offset() + offset) };
-        let size = allocation.size();
         let context = target.context.clone();
         let raw = create(&context, bytes, usage)?;
         let alias = Self { raw, target };
@@ -171,16 +167,20 @@ impl Alias {
             (needs(raw), needs(alias.target.raw))
         };
         // The required size may be rounded up beyond the range.
-        let fits = offset + needs.size <= size;
+        let fits = offset + needs.size <= alias.target.bytes;
         if !fits
             || needs.memory_type_bits != has.memory_type_bits
-            || !start.is_multiple_of(needs.alignment)
+            || !offset.is_multiple_of(needs.alignment)
         {
             return Ok(None);
         }
-        // SAFETY: the range is part of the memory, whose type and alignment fit the buffer.
-        unsafe { context.device.bind_buffer_memory(raw, memory, start) }
-            .map_err(Code::of("vkBindBufferMemory"))?;
+        // SAFETY: the range is part of the memory, whose type and alignment fit the buffer, and which the alias keeps.
+        unsafe {
+            context
+                .device
+                .bind_buffer_memory(raw, alias.target.memory, offset)
+        }
+        .map_err(Code::of("vkBindBufferMemory"))?;
         Ok(Some(alias))
     }
 }
@@ -211,8 +211,9 @@ impl Mapped {
         purpose: Purpose,
     ) -> Result<Self, Code> {
         let buffer = Buffer::new(context, bytes as u64, purpose)?;
-        let start = buffer.mapped();
-        let start = start.ok_or(Code::of("vkMapMemory")(vk::Result::ERROR_MEMORY_MAP_FAILED))?;
+        let start = buffer
+            .mapped
+            .ok_or(Code::of("vkMapMemory")(vk::Result::ERROR_MEMORY_MAP_FAILED))?;
         Ok(Self { buffer, start })
     }
 }

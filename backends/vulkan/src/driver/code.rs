@@ -48,9 +48,6 @@ impl From<Code> for OpenError {
 }
 
 /// Returns the error for a machine without a usable driver.
-pub(crate) fn unavailable(why: String) -> OpenError {
-    OpenError::Unavailable {
-        backend: "vulkan",
-        why,
-    }
+pub(crate) fn unavailable(why: impl Into<String>) -> OpenError {
+    millstream_gpu::unavailable("vulkan", why)
 }

@@ -1,21 +1,17 @@
-//! A logical device with its allocator and the functions of its extensions.
+//! A logical device with the functions of its extensions.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use ash::{ext, khr, vk};
-use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use millstream_protocol::OpenError;
+use millstream_sync::facade::{Mutex, lock};
 
 use super::calibration::{Calibration, Calibrator};
 use super::instance::change;
-use super::noted::{noted, noting};
-use super::{Code, Gpu, Instance, Pipeline, unavailable};
+use super::{Code, Gpu, Instance, Pipeline};
 use crate::adopted::Owner;
-
-/// Bytes of memory that small buffers share.
-const SHARED_BYTES: u64 = 4 << 20;
 
 /// A logical device. Destroyed when the last owner of one of its objects is dropped.
 pub(crate) struct Context {
@@ -26,8 +22,6 @@ pub(crate) struct Context {
     pub(crate) push_descriptor: Option<khr::push_descriptor::Device>,
     fault_info: Option<ext::device_fault::Device>,
     calibrator: Option<Calibrator>,
-    /// `None` only while the context is dropped.
-    allocator: Mutex<Option<Allocator>>,
     /// The pipelines of kernels.
     pipelines: Mutex<BTreeMap<vk::Pipeline, Pipeline>>,
     /// Destroyed after the device.
@@ -56,11 +50,6 @@ fn with_synchronization(instance: &ash::Instance, device: &ash::Device) -> ash::
         device.fp_v1_2().clone(),
         functions,
     )
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic under one of these locks leaves the data consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Context {
@@ -143,9 +132,7 @@ impl Context {
         let device = unsafe { vulkan.create_device(gpu.raw, &info, None) }
             .map_err(Code::of("vkCreateDevice"))?;
         let families = queues.iter().map(|(family, _)| *family).collect();
-        // SAFETY: the device was just created, and nothing else uses it.
-        let context = unsafe { Self::of(instance, gpu, device, families, None) };
-        context.map(Arc::new)
+        Ok(Self::of(instance, gpu, &device, families, None))
     }
 
     /// Uses the device of an application.
@@ -161,56 +148,27 @@ impl Context {
     ) -> Result<Arc<Self>, OpenError> {
         gpu.check()?;
         let _turn = change();
-        // SAFETY: as the caller guarantees.
-        let context = unsafe { Self::of(instance, gpu, device, families, Some(owner)) };
-        context.map(Arc::new)
+        Ok(Self::of(instance, gpu, &device, families, Some(owner)))
     }
 
-    /// Adds the allocator and the functions of extensions to a device. A device that is not adopted is destroyed on an
-    /// error.
-    ///
-    /// # Safety
-    /// The device is alive, and the context owns it unless it is adopted.
-    unsafe fn of(
+    /// Adds the functions of extensions to a device, which the context owns if there is no other owner.
+    fn of(
         instance: Instance,
         gpu: Gpu,
-        device: ash::Device,
+        device: &ash::Device,
         families: Vec<u32>,
         owner: Option<Owner>,
-    ) -> Result<Self, OpenError> {
-        let vulkan = &instance.raw;
-        let allocator = Allocator::new(&AllocatorCreateDesc {
-            instance: vulkan.clone(),
-            device: noted(&device),
-            physical_device: gpu.raw,
-            debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
-            buffer_device_address: true,
-            allocation_sizes: gpu_allocator::AllocationSizes::new(SHARED_BYTES, SHARED_BYTES),
-        });
-        let allocator = match allocator {
-            Ok(allocator) => allocator,
-            Err(why) => {
-                if owner.is_none() {
-                    // SAFETY: the device is owned, and nothing else uses it.
-                    unsafe { device.destroy_device(None) };
-                }
-                return Err(unavailable(format!("its memory cannot be managed: {why}")));
-            }
-        };
-        let has = gpu.features;
-        Ok(Self {
-            push_descriptor: has
-                .push_descriptors
-                .then(|| khr::push_descriptor::Device::new(vulkan, &device)),
-            fault_info: has
-                .fault_info
-                .then(|| ext::device_fault::Device::new(vulkan, &device)),
-            calibrator: has
-                .calibrated_timestamps
-                .and_then(|_| Calibrator::new(vulkan, &device)),
-            allocator: Mutex::new(Some(allocator)),
+    ) -> Arc<Self> {
+        let (vulkan, has) = (&instance.raw, gpu.features);
+        let push_descriptor = || khr::push_descriptor::Device::new(vulkan, device);
+        let fault_info = || ext::device_fault::Device::new(vulkan, device);
+        let calibrator = has.calibrated_timestamps;
+        Arc::new(Self {
+            push_descriptor: has.push_descriptors.then(push_descriptor),
+            fault_info: has.fault_info.then(fault_info),
+            calibrator: calibrator.and_then(|_| Calibrator::new(vulkan, device)),
             pipelines: Mutex::default(),
-            device: with_synchronization(vulkan, &device),
+            device: with_synchronization(vulkan, device),
             gpu,
             families,
             _instance: instance,
@@ -226,16 +184,6 @@ impl Context {
     /// Reads the clocks of the device and the host at the same moment. `None` if the device cannot.
     pub(crate) fn calibrate(&self) -> Option<Result<Calibration, Code>> {
         self.calibrator.as_ref().map(Calibrator::closest)
-    }
-
-    /// Calls `body` with the allocator. Also returns the failure of the driver's calls that it made.
-    pub(crate) fn with_allocator<T>(
-        &self,
-        body: impl FnOnce(&mut Allocator) -> T,
-    ) -> Option<(T, Option<Code>)> {
-        let mut allocator = lock(&self.allocator);
-        let allocator = allocator.as_mut()?;
-        Some(noting(self.device.fp_v1_0(), || body(allocator)))
     }
 
     /// Returns what the driver says about the fault that has lost the device, if it says anything.
@@ -282,10 +230,6 @@ impl Drop for Context {
         for pipeline in kept.into_values() {
             pipeline.destroy(&self.device);
         }
-        *self
-            .allocator
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner) = None;
         if self.is_adopted() {
             return;
         }

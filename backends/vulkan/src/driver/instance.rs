@@ -2,10 +2,11 @@
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use ash::{ext, vk};
 use millstream_protocol::OpenError;
+use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use super::{Code, VERSION_MIN, unavailable, version_text};
 
@@ -61,17 +62,12 @@ pub(crate) struct Instance {
     pub(crate) raw: ash::Instance,
     /// The version that both the instance and this crate support.
     pub(crate) version: u32,
-    messenger: Option<Messenger>,
+    /// Passes messages to the handler.
+    messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     /// The driver has a pointer to it until the instance is destroyed.
     handler: Option<Box<MessageHandler>>,
     /// Whether the instance belongs to the application.
     pub(super) is_adopted: bool,
-}
-
-/// Passes messages to a handler.
-struct Messenger {
-    functions: ext::debug_utils::Instance,
-    raw: vk::DebugUtilsMessengerEXT,
 }
 
 static LOADER: OnceLock<Option<ash::Entry>> = OnceLock::new();
@@ -97,8 +93,7 @@ pub(super) fn loader() -> Result<&'static ash::Entry, OpenError> {
     loaded.as_ref().ok_or_else(|| {
         unavailable(
             "the Vulkan loader (libvulkan.so.1, vulkan-1.dll) was not found; install it with a driver, on Debian \
-             `libvulkan1` and `mesa-vulkan-drivers`"
-                .to_owned(),
+             `libvulkan1` and `mesa-vulkan-drivers`",
         )
     })
 }
@@ -110,7 +105,7 @@ static CHANGES: Mutex<()> = Mutex::new(());
 
 /// Waits for the turn to create or destroy an instance or a device, or to enumerate devices.
 pub(crate) fn change() -> MutexGuard<'static, ()> {
-    CHANGES.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&CHANGES)
 }
 
 impl Instance {
@@ -181,8 +176,12 @@ impl Instance {
             is_adopted: false,
         };
         if let Some(handler) = handler {
-            let handler = &**instance.handler.insert(handler);
-            instance.messenger = Some(Messenger::new(entry, &instance.raw, handler)?);
+            let functions = ext::debug_utils::Instance::new(entry, &instance.raw);
+            let info = messenger_info(instance.handler.insert(handler));
+            // SAFETY: the handler lives until the messenger is destroyed.
+            let created = unsafe { functions.create_debug_utils_messenger(&info, None) };
+            let raw = created.map_err(Code::of("vkCreateDebugUtilsMessengerEXT"))?;
+            instance.messenger = Some((functions, raw));
         }
         Ok(instance)
     }
@@ -231,9 +230,8 @@ impl Drop for Instance {
         let _turn = change();
         // SAFETY: created once, destroyed once; everything created from the instance was destroyed before.
         unsafe {
-            if let Some(messenger) = &self.messenger {
-                let functions = &messenger.functions;
-                functions.destroy_debug_utils_messenger(messenger.raw, None);
+            if let Some((functions, raw)) = &self.messenger {
+                functions.destroy_debug_utils_messenger(*raw, None);
             }
             self.raw.destroy_instance(None);
         }
@@ -250,8 +248,7 @@ fn require_layer(entry: &ash::Entry) -> Result<(), OpenError> {
         true => Ok(()),
         false => Err(unavailable(
             "the validation layer is not installed; install it (on Debian `vulkan-validationlayers`), or open the \
-             device without validation"
-                .to_owned(),
+             device without validation",
         )),
     }
 }
@@ -281,21 +278,6 @@ fn see_shader_accesses() -> vk::LayerSettingEXT<'static> {
     }
 }
 
-impl Messenger {
-    fn new(
-        entry: &ash::Entry,
-        instance: &ash::Instance,
-        handler: &MessageHandler,
-    ) -> Result<Self, OpenError> {
-        let functions = ext::debug_utils::Instance::new(entry, instance);
-        let info = messenger_info(handler);
-        // SAFETY: the handler lives until the messenger is destroyed.
-        let raw = unsafe { functions.create_debug_utils_messenger(&info, None) }
-            .map_err(Code::of("vkCreateDebugUtilsMessengerEXT"))?;
-        Ok(Self { functions, raw })
-    }
-}
-
 /// Returns the options of a messenger that calls the handler.
 fn messenger_info(handler: &MessageHandler) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
     use vk::DebugUtilsMessageSeverityFlagsEXT as Level;
@@ -308,13 +290,15 @@ fn messenger_info(handler: &MessageHandler) -> vk::DebugUtilsMessengerCreateInfo
 }
 
 /// Returns `true` if the layer only advises against what this crate does for a reason: it enables the extension that
-/// passes messages on, and one whose successor the device lacks; and a replay may begin while an earlier one of the same
-/// recording is in flight.
+/// passes messages on, and one whose successor the device lacks; a replay may begin while an earlier one of the same
+/// recording is in flight; and small buffers, which are few, have memory of their own.
 fn is_expected(message: &Message) -> bool {
     let subject = match message.id.as_str() {
         "BestPractices-specialuse-extension" => "VK_EXT_debug_utils",
         "BestPractices-deprecated-extension" => "VK_EXT_calibrated_timestamps",
         "BestPractices-vkBeginCommandBuffer-simultaneous-use" => "SIMULTANEOUS_USE",
+        "BestPractices-vkAllocateMemory-small-allocation" => "vkAllocateMemory",
+        "BestPractices-vkBindBufferMemory-small-dedicated-allocation" => "vkBindBufferMemory",
         _ => return false,
     };
     message.text.contains(subject)
@@ -339,7 +323,7 @@ unsafe extern "system" fn receive(
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     user: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the loader passes valid data, and the pointer that `Messenger::new` registered.
+    // SAFETY: the loader passes valid data, and the pointer that `messenger_info` registered.
     let (data, handler) = unsafe { (&*data, &*user.cast::<MessageHandler>()) };
     let text = |pointer: *const std::ffi::c_char| match pointer.is_null() {
         true => String::new(),

@@ -7,7 +7,6 @@ mod calibration;
 mod code;
 mod context;
 mod instance;
-mod noted;
 mod pipeline;
 mod requirements;
 mod semaphore;

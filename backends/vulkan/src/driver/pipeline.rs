@@ -5,14 +5,30 @@ use ash::vk;
 use super::Code;
 
 /// How an entry point receives its arguments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Interface {
-    /// Bytes of push constants.
-    pub(crate) push_bytes: u32,
-    /// The number of storage buffers in descriptor set 0, which are pushed; 0 for none.
-    pub(crate) descriptors: u32,
+    /// Bytes of the parameter block.
+    pub(crate) parameter_bytes: u32,
+    /// Whether the push constants hold the address of the parameter block instead of the block.
+    pub(crate) is_spilled: bool,
+    /// Whether the block ends with the grid.
+    pub(crate) has_grid: bool,
+    /// Whether a launch may be several dispatches: modules of users do not know the place of a dispatch in its launch.
+    pub(crate) is_divisible: bool,
+    /// The number of storage buffers in descriptor set 0, which are pushed; `None` if the buffers are addresses.
+    pub(crate) descriptors: Option<u32>,
     /// The threads of a cube: the values of the specialization constants 0, 1 and 2, if the module has them.
     pub(crate) threads: [u32; 3],
+}
+
+impl Interface {
+    /// Returns the bytes of the push constants.
+    pub(crate) fn push_bytes(&self) -> u32 {
+        match self.is_spilled {
+            true => size_of::<u64>() as u32,
+            false => self.parameter_bytes,
+        }
+    }
 }
 
 /// A compute pipeline and its layout. [`Pipeline::destroy`] destroys them once no task uses them.
@@ -59,7 +75,9 @@ impl Pipeline {
         interface: Interface,
         cache: vk::PipelineCache,
     ) -> Result<(), Code> {
-        let bindings: Vec<_> = (0..interface.descriptors).map(descriptor).collect();
+        let bindings: Vec<_> = (0..interface.descriptors.unwrap_or_default())
+            .map(descriptor)
+            .collect();
         let sets = match bindings.is_empty() {
             true => &[][..],
             false => {
@@ -74,8 +92,8 @@ impl Pipeline {
         };
         let pushed = [vk::PushConstantRange::default()
             .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            .size(interface.push_bytes)];
-        let pushed = &pushed[..usize::from(interface.push_bytes > 0)];
+            .size(interface.push_bytes())];
+        let pushed = &pushed[..usize::from(interface.push_bytes() > 0)];
         let info = vk::PipelineLayoutCreateInfo::default()
             .set_layouts(sets)
             .push_constant_ranges(pushed);

@@ -69,8 +69,7 @@ impl Gpu {
             .map_err(Code::of("vkEnumeratePhysicalDevices"))?;
         if devices.is_empty() {
             return Err(unavailable(
-                "the Vulkan loader sees no GPU; install a driver, on Debian `mesa-vulkan-drivers`"
-                    .to_owned(),
+                "the Vulkan loader sees no GPU; install a driver, on Debian `mesa-vulkan-drivers`",
             ));
         }
         let devices = devices.into_iter().enumerate();

@@ -38,7 +38,7 @@ use crate::accesses::Accesses;
 use crate::adopted::AdoptedQueue;
 use crate::barriers::barrier;
 use crate::commands::Commands;
-use crate::completer::{Batch, Kept, Shared};
+use crate::completer::{Batch, Shared};
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::held::{Ends, Holder, Line, Sent};
 use crate::point::VulkanPoint;
@@ -136,7 +136,7 @@ impl Queue {
         depth: usize,
     ) -> Self {
         let timeline = shared.timelines[id.index()].clone();
-        let thread = completer.as_ref().and_then(Completer::sender);
+        let thread = completer.as_ref().map(Completer::sender);
         let holder = thread.map(|thread| {
             Holder::new(Ends {
                 id,
@@ -191,19 +191,14 @@ impl Queue {
     ) -> Result<&mut Commands, Code> {
         self.open_commands()?;
         let needs_barrier = self.accesses.add(bindings);
-        let commands = match &mut self.open.commands {
-            Some(commands) => commands,
-            None => return Err(Code::of("vkBeginCommandBuffer")(vk::Result::NOT_READY)),
-        };
         if needs_barrier {
             self.barriers += 1;
-            // SAFETY: this thread records the command buffer.
-            unsafe { barrier(&self.context, commands.raw) };
+            self.separate()?;
         }
         if self.tracer.is_some() {
-            self.started = commands.stamp().ok().flatten();
+            self.started = self.open_commands()?.stamp().ok().flatten();
         }
-        Ok(commands)
+        self.open_commands()
     }
 
     /// Returns the command buffer for commands of user code, after a barrier if the task needs one.
@@ -219,28 +214,26 @@ impl Queue {
 
     /// Records a barrier between the commands of one task.
     pub(crate) fn separate(&mut self) -> Result<(), Code> {
-        self.open_commands()?;
-        if let Some(commands) = &self.open.commands {
-            // SAFETY: this thread records the command buffer.
-            unsafe { barrier(&self.context, commands.raw) };
-        }
+        let commands = self.open_commands()?.raw;
+        // SAFETY: this thread records the command buffer.
+        unsafe { barrier(&self.context, commands) };
         Ok(())
     }
 
-    /// Makes sure that a command buffer is being recorded.
-    fn open_commands(&mut self) -> Result<(), Code> {
-        if self.open.commands.is_some() {
-            return Ok(());
+    /// Returns the command buffer that is being recorded.
+    fn open_commands(&mut self) -> Result<&mut Commands, Code> {
+        if self.open.commands.is_none() {
+            self.reclaim();
+            let mut commands = match self.free.pop() {
+                Some(commands) => commands,
+                None => Commands::new(&self.context, self.family)?,
+            };
+            // SAFETY: free command buffers are not in flight (`reclaim`).
+            unsafe { commands.begin() }?;
+            self.open.commands = Some(commands);
         }
-        self.reclaim();
-        let mut commands = match self.free.pop() {
-            Some(commands) => commands,
-            None => Commands::new(&self.context, self.family)?,
-        };
-        // SAFETY: free command buffers are not in flight (`reclaim`).
-        unsafe { commands.begin() }?;
-        self.open.commands = Some(commands);
-        Ok(())
+        let none = || Code::of("vkBeginCommandBuffer")(vk::Result::NOT_READY);
+        self.open.commands.as_mut().ok_or_else(none)
     }
 
     /// Moves the command buffers of completed batches to the free list.
@@ -273,13 +266,8 @@ impl Queue {
     /// Writes the timestamp after a task. A task without times is better than a refused task.
     #[cold]
     fn stamp_end(&mut self, cursor: Cursor, start: Timestamp) {
-        let Ok(()) = self.open_commands() else { return };
-        let end = self
-            .open
-            .commands
-            .as_mut()
-            .and_then(|commands| commands.stamp().ok()?);
-        if let Some(end) = end {
+        let commands = self.open_commands();
+        if let Ok(Some(end)) = commands.and_then(Commands::stamp) {
             self.batch.timings.push(Timing { cursor, start, end });
         }
     }
@@ -297,7 +285,7 @@ impl Queue {
 
     /// Keeps a value until the open batch has completed.
     pub(crate) fn keep(&mut self, value: Box<dyn Any + Send>) {
-        self.batch.kept.push(Kept::new(value));
+        self.batch.kept.push(value);
     }
 
     /// Calls a function once the open batch is submitted. Drops it if the submission is refused.

@@ -25,9 +25,7 @@ impl Queue {
         // The command buffers stay in `ended` until the batch ends; nothing submits them again.
         self.finished
             .extend(self.ended.drain(..).filter_map(|segment| segment.commands));
-        // SAFETY: one thread at a time makes the calls of the backend, and no other thread uses queues.
-        unsafe { self.context.device.queue_wait_idle(self.raw) }
-            .map_err(Code::of("vkQueueWaitIdle"))
+        self.wait_idle()
     }
 
     /// Ends the open segment, if it has commands.
@@ -100,11 +98,8 @@ impl Queue {
         let commands = commands.chain(finished.drain(..));
         in_flight.extend(commands.map(|commands| (cursor, commands)));
         let before = std::mem::replace(&mut self.submitted, cursor);
-        let mut batch = Batch {
-            cursor,
-            value: self.signalled,
-            ..std::mem::take(&mut self.batch)
-        };
+        let mut batch = std::mem::take(&mut self.batch);
+        (batch.cursor, batch.value) = (cursor, self.signalled);
         if !batch.timings.is_empty() {
             batch.tracer.clone_from(&self.tracer);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use millstream::DType;
 use millstream::backend::{Process, Refused};
-use millstream::cuda::{ConsumerEnd, ConsumerStream};
+use millstream::cuda::{ConsumerStream, Mark};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -191,7 +191,7 @@ impl Drop for Pinned {
 }
 
 /// A pin that is kept until the work of a consumer has completed.
-type Left = (Option<Arc<Pin>>, ConsumerEnd);
+type Left = (Option<Arc<Pin>>, Mark);
 
 /// The queue of the thread that drops pins, once it was started.
 static RELEASER: Mutex<Option<Sender<Left>>> = Mutex::new(None);
@@ -241,7 +241,7 @@ fn drop_pins(receiver: &Receiver<Left>) {
             Err(RecvTimeoutError::Timeout) => pause = longest.min(2 * pause),
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        all.retain(|(_, end)| !matches!(end.has_passed(), Ok(true) | Err(Refused::Lost(_))));
+        all.retain(|(_, end)| !matches!(end.is_complete(), Ok(true) | Err(Refused::Lost(_))));
     }
 }
 

@@ -32,7 +32,7 @@ pub struct HostContext {
 impl HostContext {
     /// Sets the memory for uploads of 64 KiB and more, such as pinned memory of a GPU's driver, instead of the
     /// system's. The bytes of an upload lie there until the device copies them; they report it by
-    /// [`OwnedBytes::is_of_host_memory`](crate::message::OwnedBytes::is_of_host_memory). Only the first call has an
+    /// [`OwnedBytes::host_block`](crate::message::OwnedBytes::host_block). Only the first call has an
     /// effect. The memory is freed when the epoch ends.
     pub fn set_host_memory(&self, memory: Arc<dyn HostMemory>) {
         self.table.sink().staging.set_memory(memory);

@@ -14,6 +14,7 @@
 //! The value lives at one address, in a box of which this module has only a pointer, until it is dropped or given back. The
 //! borrow that `bytes` returned lasts as long: nothing touches the value meanwhile.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -32,11 +33,11 @@ pub trait HostBytes: Send + 'static {
     #[doc(hidden)]
     fn release(&mut self, _: ReleaseToken) {}
 
-    /// Returns `true` if the bytes lie in a block of the device's own [`HostMemory`](crate::staging::HostMemory), which
-    /// stays allocated until `self` is dropped. A user's type cannot say so.
+    /// Returns the block of the device's own [`HostMemory`](crate::staging::HostMemory) that begins with the bytes. It stays
+    /// allocated until they are released. A user's type cannot have one.
     #[doc(hidden)]
-    fn is_of_host_memory(&self, _: sealed::Token) -> bool {
-        false
+    fn host_block(&self, _: sealed::Token) -> Option<&(dyn Any + 'static)> {
+        None
     }
 }
 
@@ -83,7 +84,8 @@ impl<T: Element> HostBytes for Arc<[T]> {
 struct Held<O: ?Sized> {
     /// The bytes that `owner` returned; none once they are released.
     bytes: NonNull<[u8]>,
-    is_of_host_memory: bool,
+    /// The block that `owner` returned; none once the bytes are released.
+    host_block: Option<NonNull<dyn Any>>,
     owner: O,
 }
 
@@ -121,7 +123,7 @@ impl<H: HostBytes, K: Send + 'static> HostUpload<H, K> {
     pub fn new(data: H) -> Self {
         let held = Box::new(Held {
             bytes: NOTHING,
-            is_of_host_memory: data.is_of_host_memory(sealed::Token(())),
+            host_block: None,
             owner: Kept { data, keep: None },
         });
         // Also after a panic of `bytes` the value is dropped.
@@ -133,8 +135,9 @@ impl<H: HostBytes, K: Send + 'static> HostUpload<H, K> {
         // changed before `bytes` is given up, so the bytes that it lends stay as they are.
         unsafe {
             let held = upload.held.as_ptr();
-            let bytes = NonNull::from((*held).owner.data.bytes());
-            (*held).bytes = bytes;
+            let data = &raw const (*held).owner.data;
+            (*held).host_block = (*data).host_block(sealed::Token(())).map(NonNull::from);
+            (*held).bytes = NonNull::from((*data).bytes());
         }
         upload
     }
@@ -203,16 +206,16 @@ impl OwnedBytes {
         // SAFETY: the box is owned by `self`, and the bytes are given up first.
         unsafe {
             let held = self.held.as_ptr();
-            (*held).bytes = NOTHING;
+            ((*held).bytes, (*held).host_block) = (NOTHING, None);
             (*held).owner.release();
         }
     }
 
-    /// Returns `true` if the bytes lie in a block of the device's own [`HostMemory`](crate::staging::HostMemory), which
-    /// stays allocated until `self` is dropped.
-    pub fn is_of_host_memory(&self) -> bool {
-        // SAFETY: the box is owned by `self`.
-        unsafe { self.held.as_ref() }.is_of_host_memory
+    /// Returns the block of the device's own [`HostMemory`](crate::staging::HostMemory) that begins with the bytes: a
+    /// [`HostBlock`](crate::staging::HostBlock). `None` if they lie elsewhere.
+    pub fn host_block(&self) -> Option<&(dyn Any + 'static)> {
+        // SAFETY: as in `bytes`.
+        unsafe { self.held.as_ref().host_block.map(|block| block.as_ref()) }
     }
 }
 
@@ -268,7 +271,7 @@ mod tests {
         assert_eq!(given.0, [1, 2, 3, 4]);
         let mut released = boxed.into_iter().next().unwrap();
         released.release();
-        assert!(released.bytes().is_empty() && !released.is_of_host_memory());
+        assert!(released.bytes().is_empty() && released.host_block().is_none());
     }
 
     #[test]

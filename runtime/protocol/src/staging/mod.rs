@@ -6,6 +6,7 @@
 
 mod block;
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -28,7 +29,7 @@ const ALIGNMENT: usize = 64;
 /// # Safety
 /// [`HostBlock::start`] returns the first of [`HostBlock::bytes`] initialized bytes. They do not move while the block
 /// lives, and only the block's owner accesses them.
-pub unsafe trait HostBlock: Send + Sync {
+pub unsafe trait HostBlock: Any + Send + Sync {
     /// Returns a pointer to the first byte.
     fn start(&self) -> NonNull<u8>;
 
@@ -214,8 +215,11 @@ impl HostBytes for Staged {
         self.give_back();
     }
 
-    fn is_of_host_memory(&self, _: Token) -> bool {
-        self.is_in_host_memory()
+    fn host_block(&self, _: Token) -> Option<&(dyn Any + 'static)> {
+        match &self.0 {
+            StagedIn::Block(block, _, home) if home.memory.get().is_some() => Some(&**block),
+            _ => None,
+        }
     }
 }
 
@@ -227,10 +231,6 @@ impl Staged {
         {
             home.take_back(block);
         }
-    }
-
-    fn is_in_host_memory(&self) -> bool {
-        matches!(&self.0, StagedIn::Block(_, _, home) if home.memory.get().is_some())
     }
 }
 
@@ -327,9 +327,7 @@ mod tests {
         let bytes = vec![3; 64 * KIB];
         let staged = [(); 2].map(|()| staging.copy(&bytes));
         assert_eq!(staged.each_ref().map(HostBytes::bytes), [&*bytes, &*bytes]);
-        assert_eq!(
-            staged.each_ref().map(Staged::is_in_host_memory),
-            [true, false]
-        );
+        let is_in_block = |staged: &Staged| staged.host_block(Token(())).is_some();
+        assert_eq!(staged.each_ref().map(is_in_block), [true, false]);
     }
 }

@@ -137,7 +137,7 @@ fn products_below_the_threshold_do_not_use_the_library() {
     }
 }
 
-/// I12: each run has another length and so another form of product; the cache evicts the oldest forms.
+/// I12: each run has another length and so another form of product; the cache evicts others.
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn the_cache_of_product_forms_is_bounded_i12() {
