@@ -138,7 +138,7 @@ impl State {
             return Err(Refused::Task(format!("{} does not exist", place.queue)));
         }
         self.check(|checker| checker.task(point, place.name, &bindings));
-        self.memory.queued(&bindings);
+        let fills = self.memory.queued(&bindings);
         let queue = &mut self.queues[place.queue.index()];
         queue.items.push_back(Item::Task(Box::new(Entry {
             point,
@@ -148,6 +148,7 @@ impl State {
             forgets: std::mem::take(&mut queue.forgets),
             withdrawal: queue.withdrawal.take(),
             views,
+            fills,
             _blocks: blocks,
         })));
         self.record(Event::Queued, point);

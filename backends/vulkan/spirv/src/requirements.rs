@@ -1,11 +1,10 @@
 //! Checks that a target has what a function needs, so that lowering meets no surprise.
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Function, Memory, Stmt};
+use millstream_ir::ssa::{Function, Memory, Stmt, statements};
 use spirv::Capability;
 
-use crate::unit::Unit;
-use crate::walk::statements;
+use crate::emit::Emit;
 use crate::{Features, LowerError, Target};
 
 /// What a function needs of a device: whether the device has it, the feature of Vulkan, and the capability of the module.
@@ -15,8 +14,11 @@ type Need = (bool, &'static str, Capability);
 ///
 /// # Errors
 /// The first feature that the target lacks.
-pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerError> {
-    let has = unit.target.features;
+pub(crate) fn check(
+    emit: &mut Emit,
+    function: &Function,
+    has: &Features,
+) -> Result<(), LowerError> {
     let shared = function.shared.iter().map(|array| array.dtype);
     // A bool is a byte in shared memory.
     let bytes = shared.clone().filter(|dtype| *dtype == DType::Bool);
@@ -28,7 +30,7 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
         let Some((is_given, feature, capability)) = need else {
             return Ok(());
         };
-        unit.emit.needs(capability);
+        emit.needs(capability);
         match is_given {
             true => Ok(()),
             false => Err(LowerError::Feature {
@@ -41,12 +43,12 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
     };
     for dtype in values {
         let what = || format!("computes with {dtype}");
-        require(computation(&has, dtype), &what, "use another type")?;
+        require(computation(has, dtype), &what, "use another type")?;
     }
     for param in &function.params {
         let what = || format!("has {} elements in buffer `{}`", param.dtype, param.name);
         require(
-            storage(&has, param.dtype),
+            storage(has, param.dtype),
             &what,
             "store elements of 32 bits",
         )?;
@@ -60,7 +62,7 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
         };
         let what = || format!("adds to `{name}` of type {dtype} atomically");
         let instead = "add a type of 32 bits, or reduce instead";
-        require(addition(&has, *to, dtype), &what, instead)?;
+        require(addition(has, *to, dtype), &what, instead)?;
     }
     Ok(())
 }
