@@ -243,13 +243,15 @@ impl Backend for SimDevice {
     }
 
     fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
-        self.shared.call(|state| state.forget(queue, bytes));
+        self.shared
+            .call(|state| state.queue(queue, |queue| queue.forgets.extend_from_slice(bytes)));
     }
 
     const WITHDRAWS_AT_BEGIN: bool = true;
 
     fn withdrawable(&mut self, queue: QueueId, task: Withdrawal) {
-        self.shared.call(|state| state.withdrawable(queue, task));
+        self.shared
+            .call(|state| state.queue(queue, |queue| queue.withdrawal = Some(task)));
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {

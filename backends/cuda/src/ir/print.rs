@@ -92,13 +92,8 @@ impl Printer<'_> {
                 array.name
             )?;
         }
-        let reduces = statements(&self.function.body).any(|stmt| {
-            let Stmt::Let { op, .. } = stmt else {
-                return false;
-            };
-            matches!(op, Op::Reduce(Scope::Cube, ..))
-        });
-        if reduces {
+        let mut ops = statements(&self.function.body).filter_map(Stmt::op);
+        if ops.any(|op| matches!(op, Op::Reduce(Scope::Cube, ..))) {
             self.text.push_str("  __shared__ u64 places[32];\n");
         }
         for (index, array) in self.function.locals.iter().enumerate() {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Array, Block, Function, Memory, Op, Position, Stmt, statements};
+use millstream_ir::ssa::{Array, Function, Memory, Op, Position, Stmt, statements};
 use spirv::{Capability, Decoration, StorageClass, Word};
 
 use crate::emit::Emit;
@@ -28,7 +28,12 @@ pub(crate) struct Layout {
 impl Layout {
     fn new(function: &Function, parameter_bytes_max: u32) -> Self {
         let words = (function.params.len() + function.scalars.len()) as u32;
-        let grid = reads_grid(&function.body).then_some(words);
+        let mut ops = statements(&function.body).filter_map(Stmt::op);
+        let reads_grid = ops.any(|op| {
+            use Position::{Cube, Cubes};
+            matches!(op, Op::Position(Cube | Cubes, _))
+        });
+        let grid = reads_grid.then_some(words);
         let bytes = WORD_BYTES * (words + grid.map_or(0, |_| GRID_WORDS));
         let parameters = match bytes > parameter_bytes_max {
             true => Parameters::Spilled,
@@ -40,19 +45,6 @@ impl Layout {
             grid,
         }
     }
-}
-
-fn reads_grid(block: &Block) -> bool {
-    statements(block).any(|stmt| {
-        use Position::{Cube, Cubes};
-        matches!(
-            stmt,
-            Stmt::Let {
-                op: Op::Position(Cube | Cubes, _),
-                ..
-            }
-        )
-    })
 }
 
 /// A shared array.

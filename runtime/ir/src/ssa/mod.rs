@@ -63,7 +63,7 @@ pub const LOCAL_BYTES_MAX: u64 = 16 << 10;
 pub const DEPTH_MAX: usize = 64;
 
 /// A kernel, as the program of one thread.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Function {
     /// The name.
     pub name: String,
@@ -81,22 +81,6 @@ pub struct Function {
     pub values: Vec<Type>,
     /// The statements.
     pub body: Block,
-}
-
-impl Function {
-    /// Creates a function without statements.
-    fn new(name: String, threads: [u32; 3]) -> Self {
-        Self {
-            name,
-            threads,
-            params: Vec::new(),
-            scalars: Vec::new(),
-            shared: Vec::new(),
-            locals: Vec::new(),
-            values: Vec::new(),
-            body: Vec::new(),
-        }
-    }
 }
 
 /// A bound buffer.
@@ -336,6 +320,16 @@ impl Function {
         };
         let array = arrays.get(usize::from(index))?;
         Some((&array.name, array.dtype))
+    }
+}
+
+impl Stmt {
+    /// Returns the operation of a definition.
+    pub fn op(&self) -> Option<&Op> {
+        match self {
+            Stmt::Let { op, .. } => Some(op),
+            _ => None,
+        }
     }
 }
 
