@@ -23,7 +23,7 @@ impl Body<'_> {
     pub(crate) fn unary(&mut self, op: UnaryOp, dtype: DType, a: Word) -> Result<Word, LowerError> {
         let routine = Routine::of_unary(op, dtype);
         if let Some(routine) = routine.filter(|routine| !self.is_plain(*routine)) {
-            return Ok(self.call(routine, &[a]));
+            return Ok(self.call(routine, dtype, &[a]));
         }
         let float = dtype.is_float();
         let emit = &mut self.unit.emit;
@@ -61,7 +61,7 @@ impl Body<'_> {
         });
         let routine = Routine::of_binary(op, dtype).filter(|_| !is_defined);
         if let Some(routine) = routine.filter(|routine| !self.is_plain(*routine)) {
-            return Ok(self.call(routine, &[a, b]));
+            return Ok(self.call(routine, dtype, &[a, b]));
         }
         let instruction = match op {
             BinaryOp::Add if float => Op::FAdd,
@@ -107,6 +107,11 @@ impl Body<'_> {
             _ => dtype,
         };
         let [a, b] = [a, b].map(|a| self.cast(dtype, compared, a));
+        let (op, a, b) = match op {
+            CompareOp::Gt => (CompareOp::Lt, b, a),
+            CompareOp::Ge => (CompareOp::Le, b, a),
+            op => (op, a, b),
+        };
         let of_kinds = match op {
             CompareOp::Eq if dtype == DType::Bool => [Op::LogicalEqual; 3],
             CompareOp::Ne if dtype == DType::Bool => [Op::LogicalNotEqual; 3],
@@ -116,11 +121,6 @@ impl Body<'_> {
             CompareOp::Le => {
                 use Op::{FOrdLessThanEqual, SLessThanEqual, ULessThanEqual};
                 [FOrdLessThanEqual, SLessThanEqual, ULessThanEqual]
-            }
-            CompareOp::Gt => [Op::FOrdGreaterThan, Op::SGreaterThan, Op::UGreaterThan],
-            CompareOp::Ge => {
-                use Op::{FOrdGreaterThanEqual, SGreaterThanEqual, UGreaterThanEqual};
-                [FOrdGreaterThanEqual, SGreaterThanEqual, UGreaterThanEqual]
             }
             other => return Err(self.unsupported(other.to_string())),
         };

@@ -72,11 +72,11 @@ impl<'m> Body<'m> {
         self.unit.emit.value(op, dtype, operands)
     }
 
-    /// Calls a routine.
-    pub(crate) fn call(&mut self, routine: Routine, arguments: &[Word]) -> Word {
+    /// Calls a routine with a result of this type.
+    pub(crate) fn call(&mut self, routine: Routine, of: DType, arguments: &[Word]) -> Word {
         let id = self.unit.routines.id(routine, &mut self.unit.emit);
         let operands = [&[id], arguments].concat();
-        self.op(spirv::Op::FunctionCall, routine.result(), &operands)
+        self.op(spirv::Op::FunctionCall, of, &operands)
     }
 
     pub(crate) fn unsupported(&self, what: String) -> LowerError {
@@ -118,17 +118,17 @@ impl<'m> Body<'m> {
             Op::Bits(a) => self.reinterpret(self.of(*a).dtype, dtype, of(a)),
             Op::Fma(a, b, c) => {
                 let operands = [a, b, c].map(of);
-                self.call(Routine::Fma(dtype), &operands)
+                self.call(Routine::Fma(dtype), dtype, &operands)
             }
             Op::Random(seed, counter) => {
                 let operands = [seed, counter].map(of);
-                self.call(Routine::Random, &operands)
+                self.call(Routine::Random, dtype, &operands)
             }
             Op::Reduce(scope, op, a) => {
                 let Some(by) = scalar::combines(*op) else {
                     return Err(self.unsupported(op.to_string()));
                 };
-                self.call(Routine::Reduce(*scope, by, dtype), &[of(a)])
+                self.call(Routine::Reduce(*scope, by, dtype), dtype, &[of(a)])
             }
             other => return Err(self.unsupported(format!("{other:?}"))),
         })

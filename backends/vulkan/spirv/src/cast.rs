@@ -15,7 +15,7 @@ impl Body<'_> {
         }
         match (from, to) {
             (DType::F16 | DType::Bf16, _) => {
-                let wide = self.call(Routine::Widen(from), &[a]);
+                let wide = self.call(Routine::Widen(from), DType::F32, &[a]);
                 self.cast(DType::F32, to, wide)
             }
             (DType::Bool, _) => self.of_bool(to, a),
@@ -25,7 +25,7 @@ impl Body<'_> {
                 let wide = self.cast(from, DType::F32, a);
                 self.cast(DType::F32, to, wide)
             }
-            (_, DType::F16 | DType::Bf16) => self.call(Routine::Narrow(from, to), &[a]),
+            (_, DType::F16 | DType::Bf16) => self.call(Routine::Narrow(from, to), to, &[a]),
             _ if from.is_float() && to.is_float() => self.op(Op::FConvert, to, &[a]),
             _ if from.is_float() => self.truncated(from, to, a),
             _ if to.is_float() && from.is_signed() => self.op(Op::ConvertSToF, to, &[a]),
@@ -59,7 +59,7 @@ impl Body<'_> {
             .as_ref()
             .is_none_or(|call| call.routine != routine)
         {
-            return self.call(routine, &[a]);
+            return self.call(routine, to, &[a]);
         }
         // 8 and 16 bits through 32 bits, which every device converts.
         let (op, wide) = match (to.is_signed(), to.size()) {

@@ -124,7 +124,7 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
         let lowered = routine.function(function.threads, target.features.f64);
         let parameters = lowered.scalars.iter();
         let parameters: Vec<_> = parameters.map(|word| unit.emit.of(word.dtype)).collect();
-        let result = unit.emit.of(routine.result());
+        let result = unit.emit.of(lowered.params[0].dtype);
         let call = Call {
             routine,
             arguments: unit.emit.begin(id, result, &parameters),

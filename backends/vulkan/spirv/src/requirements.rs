@@ -26,43 +26,34 @@ pub(crate) fn check(
     let locals = function.locals.iter().map(|array| array.dtype);
     let values = values.chain(locals).chain(shared);
     let values = values.filter(|dtype| *dtype != DType::Bool).chain(bytes);
-    let mut require = |need: Option<Need>, what: &dyn Fn() -> String, instead| {
-        let Some((is_given, feature, capability)) = need else {
-            return Ok(());
+    let computed = values.filter_map(|dtype| {
+        let need = computation(has, dtype)?;
+        Some((need, format!("computes with {dtype}"), "use another type"))
+    });
+    let stored = function.params.iter().filter_map(|param| {
+        let need = storage(has, param.dtype)?;
+        let what = format!("has {} elements in buffer `{}`", param.dtype, param.name);
+        Some((need, what, "store elements of 32 bits"))
+    });
+    let added = statements(&function.body).filter_map(|stmt| {
+        let Stmt::AtomicAdd { to, .. } = stmt else {
+            return None;
         };
+        let (name, dtype) = function.memory(*to)?;
+        let need = addition(has, *to, dtype)?;
+        let what = format!("adds to `{name}` of type {dtype} atomically");
+        Some((need, what, "add a type of 32 bits, or reduce instead"))
+    });
+    for ((is_given, feature, capability), what, instead) in computed.chain(stored).chain(added) {
         emit.needs(capability);
-        match is_given {
-            true => Ok(()),
-            false => Err(LowerError::Feature {
+        if !is_given {
+            return Err(LowerError::Feature {
                 kernel: function.name.clone(),
-                what: what(),
+                what,
                 feature,
                 instead,
-            }),
+            });
         }
-    };
-    for dtype in values {
-        let what = || format!("computes with {dtype}");
-        require(computation(has, dtype), &what, "use another type")?;
-    }
-    for param in &function.params {
-        let what = || format!("has {} elements in buffer `{}`", param.dtype, param.name);
-        require(
-            storage(has, param.dtype),
-            &what,
-            "store elements of 32 bits",
-        )?;
-    }
-    for stmt in statements(&function.body) {
-        let Stmt::AtomicAdd { to, .. } = stmt else {
-            continue;
-        };
-        let Some((name, dtype)) = function.memory(*to) else {
-            continue;
-        };
-        let what = || format!("adds to `{name}` of type {dtype} atomically");
-        let instead = "add a type of 32 bits, or reduce instead";
-        require(addition(has, *to, dtype), &what, instead)?;
     }
     Ok(())
 }

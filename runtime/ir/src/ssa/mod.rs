@@ -277,7 +277,7 @@ pub enum Stmt {
         end: ValueId,
         /// The step.
         step: ValueId,
-        /// Whether to unroll the loop. For short loops with constant bounds; the indices then are constants.
+        /// Whether devices are to unroll the loop: for short loops with constant bounds.
         unroll: bool,
         /// The block.
         body: Block,

@@ -103,23 +103,10 @@ impl Routine {
         has.then_some(Routine::Binary(op, dtype))
     }
 
-    /// Returns the type of the result.
-    pub(crate) fn result(self) -> DType {
-        match self {
-            Routine::Unary(_, dtype) | Routine::Binary(_, dtype) | Routine::Fma(dtype) => dtype,
-            Routine::Truncate(_, to) => to,
-            Routine::Widen(_) => DType::F32,
-            Routine::Narrow(..) => DType::U16,
-            Routine::Random => DType::U32,
-            Routine::Reduce(_, _, dtype) => dtype,
-        }
-    }
-
     /// Returns the routine as a function for cubes of so many threads: its launch words are the arguments, and its one
     /// store to a buffer is the result.
     pub(crate) fn function(self, threads: [u32; 3], has_f64: bool) -> Function {
         let k = Builder::new("routine", threads);
-        let result = k.write("result", self.result());
         let argument = |name: &str, dtype| k.scalar(name, dtype);
         let math = |float| Math { k: &k, float };
         let value = match self {
@@ -166,7 +153,7 @@ impl Routine {
                 reduce::reduce(&k, scope, by, argument("value", dtype), threads)
             }
         };
-        result.set(0, value);
+        k.write("result", value.of().dtype).set(0, value);
         match k.build() {
             Ok(function) => function,
             Err(error) => unreachable!("routine {self:?}: {error}"),
