@@ -12,7 +12,7 @@ impl Body<'_> {
     /// Loads the parameters of the entry point, at its start.
     pub(crate) fn load_parameters(&mut self) {
         let unit = &mut *self.unit;
-        if unit.layout.bytes > 0 && unit.layout.parameters == Parameters::Spilled {
+        if unit.parameter_bytes > 0 && unit.parameters == Parameters::Spilled {
             unit.block = pushed_word(unit, 0);
         }
         for (index, param) in self.function.params.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Body<'_> {
 
     /// Returns one of the numbers of the grid, `u32`.
     fn grid(&mut self, index: u32) -> Word {
-        let first = self.unit.layout.grid.unwrap_or_default();
+        let first = self.unit.grid.unwrap_or_default();
         let mut word = word(self.unit, first + index / 2);
         if index % 2 == 1 {
             let half = self.constant(DType::U64, 32);
@@ -99,7 +99,7 @@ impl Body<'_> {
 
 /// Loads a word of the parameter block.
 fn word(unit: &mut Unit, index: u32) -> Word {
-    if unit.layout.parameters == Parameters::Pushed {
+    if unit.parameters == Parameters::Pushed {
         return pushed_word(unit, index);
     }
     let emit = &mut unit.emit;

@@ -137,8 +137,8 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
     }
     requirements::check_limits(function, target, unit.shared_bytes)?;
     Ok(Module {
-        parameters: unit.layout.parameters,
-        parameter_bytes: unit.layout.bytes,
+        parameters: unit.parameters,
+        parameter_bytes: unit.parameter_bytes,
         words: unit.emit.finish(main, function.threads, &target.features),
     })
 }

@@ -16,37 +16,6 @@ pub(crate) const WORD_BYTES: u32 = 8;
 /// The words of the grid: three counts and three coordinates of 32 bits.
 const GRID_WORDS: u32 = 3;
 
-/// The layout of the parameter block of a function.
-#[derive(Clone, Copy)]
-pub(crate) struct Layout {
-    pub(crate) parameters: Parameters,
-    pub(crate) bytes: u32,
-    /// The first word of the grid, if the function reads it.
-    pub(crate) grid: Option<u32>,
-}
-
-impl Layout {
-    fn new(function: &Function, parameter_bytes_max: u32) -> Self {
-        let words = (function.params.len() + function.scalars.len()) as u32;
-        let mut ops = statements(&function.body).filter_map(Stmt::op);
-        let reads_grid = ops.any(|op| {
-            use Position::{Cube, Cubes};
-            matches!(op, Op::Position(Cube | Cubes, _))
-        });
-        let grid = reads_grid.then_some(words);
-        let bytes = WORD_BYTES * (words + grid.map_or(0, |_| GRID_WORDS));
-        let parameters = match bytes > parameter_bytes_max {
-            true => Parameters::Spilled,
-            false => Parameters::Pushed,
-        };
-        Self {
-            parameters,
-            bytes,
-            grid,
-        }
-    }
-}
-
 /// A shared array.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared {
@@ -60,7 +29,11 @@ pub(crate) struct Unit {
     pub(crate) emit: Emit,
     pub(crate) target: Target,
     pub(crate) routines: Routines,
-    pub(crate) layout: Layout,
+    pub(crate) parameters: Parameters,
+    /// The bytes of the parameter block.
+    pub(crate) parameter_bytes: u32,
+    /// The first word of the grid, if the function reads it.
+    pub(crate) grid: Option<u32>,
     /// The variable of the push constants, or the address of a spilled block.
     pub(crate) block: Word,
     /// For each parameter its device address, or the index of its first element in the descriptor's range.
@@ -77,26 +50,34 @@ pub(crate) struct Unit {
 impl Unit {
     /// Declares the parameter block of a function, whose capabilities are declared.
     pub(crate) fn new(mut emit: Emit, function: &Function, target: &Target) -> Self {
-        let layout = Layout::new(function, target.parameter_bytes_max);
-        let is_spilled = layout.parameters == Parameters::Spilled;
-        if target.buffers == Buffers::Addresses || is_spilled {
+        let words = (function.params.len() + function.scalars.len()) as u32;
+        let mut ops = statements(&function.body).filter_map(Stmt::op);
+        let reads_grid = ops.any(|op| {
+            use Position::{Cube, Cubes};
+            matches!(op, Op::Position(Cube | Cubes, _))
+        });
+        let grid = reads_grid.then_some(words);
+        let words = words + grid.map_or(0, |_| GRID_WORDS);
+        let parameter_bytes = WORD_BYTES * words;
+        let (parameters, pushed_words) = match parameter_bytes > target.parameter_bytes_max {
+            true => (Parameters::Spilled, 1),
+            false => (Parameters::Pushed, words),
+        };
+        if target.buffers == Buffers::Addresses || parameters == Parameters::Spilled {
             emit.needs(Capability::PhysicalStorageBufferAddresses);
         }
         let mut block = 0;
-        if layout.bytes > 0 {
-            let words = if is_spilled {
-                1
-            } else {
-                layout.bytes / WORD_BYTES
-            };
-            let of = emit.word_block(words);
+        if words > 0 {
+            let of = emit.word_block(pushed_words);
             block = emit.global(StorageClass::PushConstant, of);
         }
         Self {
             emit,
             target: *target,
             routines: Routines::default(),
-            layout,
+            parameters,
+            parameter_bytes,
+            grid,
             block,
             starts: Vec::new(),
             descriptors: HashMap::new(),

@@ -219,8 +219,7 @@ impl<'k> Math<'k> {
         let (low_high, low) = self.wide_product(significand, low);
         let (middle_high, middle_low) = self.wide_product(significand, middle);
         let middle = middle_low + low_high;
-        let one = self.whole(1);
-        let carry = middle.lt(low_high).select(one, self.whole(0));
+        let carry = middle.lt(low_high).cast(self.unsigned());
         let high = significand * high + middle_high + carry;
         let joined = |high: Val<'k>, low: Val<'k>| {
             self.shift_left(high, 2) | self.shift_right(low, size - 2)

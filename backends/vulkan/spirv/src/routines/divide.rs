@@ -35,9 +35,8 @@ impl<'k> Math<'k> {
         let whole = under.significand.bits(self.signed());
         let (quotient, rest) = self.nearest(quotient, rest - error * whole, whole);
 
-        let one = self.k.bits(self.signed(), 1);
-        let zero = self.k.bits(self.signed(), 0);
-        let exponent = over.exponent - under.exponent + self.bias() - is_doubled.select(one, zero);
+        let doubled = is_doubled.cast(self.signed());
+        let exponent = over.exponent - under.exponent + self.bias() - doubled;
         let found = self.composed(quotient, rest, exponent);
         self.special_quotient(a, b, found, sign)
     }

@@ -63,12 +63,8 @@ impl<'k> Math<'k> {
 
     /// Returns an unsigned integer of the size of a float.
     pub(super) fn whole(self, value: i64) -> Val<'k> {
-        self.k.bits(self.unsigned(), self.bits_of(value))
-    }
-
-    /// Returns the bits of an integer of the size of a float.
-    pub(super) fn bits_of(self, value: i64) -> u64 {
-        Number::Whole(value.into()).bits(self.unsigned())
+        let bits = Number::Whole(value.into()).bits(self.unsigned());
+        self.k.bits(self.unsigned(), bits)
     }
 
     /// Returns the polynomial with these coefficients, the highest first.
