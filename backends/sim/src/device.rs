@@ -210,6 +210,10 @@ impl Backend for SimDevice {
             }
             let checker = state.checker.as_mut();
             let number = checker.map(|checker| checker.host_begins(bindings));
+            let fills = state.memory.queued(bindings);
+            state.memory.ended(bindings);
+            // SAFETY: the server keeps the pages, and every task that conflicts with the guard has passed.
+            fills.into_iter().for_each(|fill| unsafe { fill.run() });
             Ok::<_, Refused>((views, number))
         })?;
         // SAFETY: pages are initialized; the server keeps the pages and holds back conflicting tasks until the guard
@@ -239,13 +243,15 @@ impl Backend for SimDevice {
     }
 
     fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
-        self.shared.call(|state| state.forget(queue, bytes));
+        self.shared
+            .call(|state| state.queue(queue, |queue| queue.forgets.extend_from_slice(bytes)));
     }
 
     const WITHDRAWS_AT_BEGIN: bool = true;
 
     fn withdrawable(&mut self, queue: QueueId, task: Withdrawal) {
-        self.shared.call(|state| state.withdrawable(queue, task));
+        self.shared
+            .call(|state| state.queue(queue, |queue| queue.withdrawal = Some(task)));
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
@@ -308,7 +314,7 @@ impl Backend for SimDevice {
         let range = offset..offset.saturating_add(len);
         self.shared.call(|state| {
             state.check(|checker| checker.slice_reserved(slice, page, range.clone()));
-            state.memory.slice_reserved(slice, page, range);
+            state.memory.slice_reserved(page, range);
             state.record_numbers(Event::Reserved, u64::from(page.0), offset);
         });
     }

@@ -8,6 +8,7 @@ use millstream_protocol::{
 };
 
 use crate::kernel::SimKernel;
+use crate::memory::Fill;
 
 /// The operation of a task.
 pub(crate) enum Op {
@@ -48,6 +49,8 @@ pub(crate) struct Entry {
     pub(crate) bindings: Vec<BoundSlice>,
     /// The memory of the bindings, in the same order.
     pub(crate) views: Vec<NativeView>,
+    /// Undefined bytes that it fills when it starts.
+    pub(crate) fills: Vec<Fill>,
     /// Bytes whose failures are cleared before the task runs.
     pub(crate) forgets: Vec<BoundSlice>,
     /// The terms of the task, if it may be withdrawn when it begins.

@@ -3,8 +3,8 @@
 //! Undefined bytes of a fresh slice read as a pattern, [`RESERVED`]. Other bytes keep what they were: no task may touch
 //! them, and large pages cost nothing.
 //!
-//! A range may go to a new slice while tasks of the old one are still queued. So a pattern is written only where no
-//! queued task touches the bytes; in a fresh slice the rest is written before the first task that changes it.
+//! A range may go to a new slice while tasks of the old one are still queued. Then the first task that is issued to change
+//! bytes of the new slice writes the pattern when it starts: it comes after every task that touches them (I4).
 //!
 //! A page that is freed too early stays allocated while a queued task points to it: a violation that the checker
 //! reports must not be undefined behaviour of the simulator.
@@ -14,9 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use millstream_host::{ALIGNMENT, view_of};
-use millstream_protocol::{
-    BoundSlice, NativeView, PageError, PageId, Refused, SliceId, staging::Block,
-};
+use millstream_protocol::{BoundSlice, NativeView, PageError, PageId, Refused, staging::Block};
 
 use crate::ranges::RangeMap;
 
@@ -25,14 +23,14 @@ pub(crate) const RESERVED: u8 = 0xC7;
 
 struct Page {
     block: Arc<Block>,
-    fills: bool,
-    /// How many bindings of queued tasks touch each byte. Counts, so that a task costs the same however many are queued.
-    queued: RangeMap<u32>,
+    /// The number of bindings of queued tasks.
+    queued: u32,
     /// Bytes of live slices that have yet to be filled with [`RESERVED`].
     stale: RangeMap<bool>,
-    /// The slice that was reserved last over each byte.
-    owners: RangeMap<Option<SliceId>>,
 }
+
+/// Bytes that a task fills with [`RESERVED`] when it starts.
+pub(crate) struct Fill(*mut u8, usize);
 
 /// The live pages and slices.
 pub(crate) struct Memory {
@@ -42,10 +40,6 @@ pub(crate) struct Memory {
     limit_bytes: u64,
     /// Undefined bytes are filled with patterns. Otherwise no byte is touched.
     fills: bool,
-}
-
-fn range_of(bound: &BoundSlice) -> Range<u64> {
-    bound.offset..bound.offset + bound.len
 }
 
 impl Memory {
@@ -76,10 +70,8 @@ impl Memory {
         self.free_bytes -= bytes;
         let page = Page {
             block,
-            fills: self.fills,
-            queued: RangeMap::default(),
+            queued: 0,
             stale: RangeMap::default(),
-            owners: RangeMap::default(),
         };
         self.pages.insert(id, page);
         Ok(id)
@@ -102,46 +94,37 @@ impl Memory {
         Ok((view, block.cloned()))
     }
 
-    pub(crate) fn slice_reserved(&mut self, slice: SliceId, id: PageId, range: Range<u64>) {
-        if let Some(page) = self
-            .pages
-            .get_mut(&id)
-            .filter(|page| range.end <= page.block.bytes())
-        {
-            page.stale.update(range.clone(), |stale| *stale = true);
-            page.refresh(range.clone(), &[], false);
-            page.owners.update(range, |owner| *owner = Some(slice));
+    /// Bytes of a page belong to a new slice.
+    pub(crate) fn slice_reserved(&mut self, id: PageId, range: Range<u64>) {
+        let page = self.pages.get_mut(&id);
+        let page = page.filter(|page| self.fills && range.end <= page.block.bytes());
+        let Some(page) = page else { return };
+        page.stale.update(range.clone(), |stale| *stale = true);
+        if page.queued == 0 {
+            // SAFETY: the page is live, and no task that touches it is queued.
+            page.refresh(range).for_each(|fill| unsafe { fill.run() });
         }
     }
 
-    /// A task is queued.
-    pub(crate) fn queued(&mut self, bindings: &[BoundSlice]) {
+    /// A task is queued. Returns what it has to fill when it starts: the undefined bytes that it changes.
+    pub(crate) fn queued(&mut self, bindings: &[BoundSlice]) -> Vec<Fill> {
+        let mut fills = Vec::new();
         self.for_each(bindings, |page, bound| {
-            page.queued.update(range_of(bound), |tasks| *tasks += 1);
-        });
-    }
-
-    /// A task starts: undefined bytes that it changes are filled with [`RESERVED`] first, unless they belong to a
-    /// successor of its slice.
-    pub(crate) fn starts(&mut self, bindings: &[BoundSlice]) {
-        self.for_each(bindings, |page, bound| {
-            if page.owner(bound.offset) == Some(bound.slice) {
-                let own = bindings.iter().filter(|other| other.page == bound.page);
-                let own: Vec<Range<u64>> = own.map(range_of).collect();
-                page.refresh(range_of(bound), &own, bound.access.writes());
+            page.queued += 1;
+            if bound.access.writes() {
+                fills.extend(page.refresh(bound.offset..bound.offset + bound.len));
             }
         });
+        fills
     }
 
     /// A queued task has ended, or will never run.
     pub(crate) fn ended(&mut self, bindings: &[BoundSlice]) {
-        self.for_each(bindings, |page, bound| {
-            page.queued.update(range_of(bound), |tasks| *tasks -= 1);
-        });
+        self.for_each(bindings, |page, _| page.queued -= 1);
     }
 
     /// Calls `f` with each binding that has bytes, and its page.
-    fn for_each(&mut self, bindings: &[BoundSlice], f: impl Fn(&mut Page, &BoundSlice)) {
+    fn for_each(&mut self, bindings: &[BoundSlice], mut f: impl FnMut(&mut Page, &BoundSlice)) {
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
             if let Some(page) = bound.page.and_then(|id| self.pages.get_mut(&id)) {
                 f(page, bound);
@@ -151,116 +134,94 @@ impl Memory {
 }
 
 impl Page {
-    /// Returns the slice that was reserved last over this byte.
-    fn owner(&self, at: u64) -> Option<SliceId> {
-        *self.owners.iter(at..at + 1).next()?.1
+    /// Returns the stale bytes of a range, which the caller fills.
+    fn refresh(&mut self, range: Range<u64>) -> impl Iterator<Item = Fill> + use<> {
+        let stale = self.stale.iter(range.clone()).filter(|(_, stale)| **stale);
+        let stale: Vec<Fill> = stale.map(|(part, _)| self.fill(&part)).collect();
+        self.stale.update(range, |stale| *stale = false);
+        stale.into_iter()
     }
 
-    /// Returns `true` if a queued task touches the range, other than one with the ranges `own`.
-    fn is_queued(&self, range: &Range<u64>, own: &[Range<u64>]) -> bool {
-        // A run lies within each of these ranges or beside it, since the counts of the queued task itself end there.
-        let by_own = |at: u64| own.iter().filter(|own| own.contains(&at)).count();
-        self.queued
-            .iter(range.clone())
-            .any(|(run, tasks)| *tasks as usize > by_own(run.start))
-    }
-
-    /// Fills the stale bytes of the range where that is safe. A task that writes comes after every task that touches
-    /// them; otherwise no queued task may touch them, other than one with the ranges `own`.
-    fn refresh(&mut self, range: Range<u64>, own: &[Range<u64>], writes: bool) {
-        let stale: Vec<Range<u64>> = self
-            .stale
-            .iter(range)
-            .filter(|(_, stale)| **stale)
-            .map(|(part, _)| part)
-            .collect();
-        for part in stale {
-            if writes || !self.is_queued(&part, own) {
-                self.stale.update(part.clone(), |stale| *stale = false);
-                self.fill(&part, RESERVED);
-            }
-        }
-    }
-
-    fn fill(&self, range: &Range<u64>, pattern: u8) {
+    fn fill(&self, part: &Range<u64>) -> Fill {
         debug_assert!(
-            range.end <= self.block.bytes(),
+            part.end <= self.block.bytes(),
             "a pattern stays within its page"
         );
-        if !self.fills {
-            return;
-        }
-        // SAFETY: the range lies in the page; no queued task touches it, or every such task comes before this one.
-        unsafe {
-            let start = self.block.pointer().add(range.start as usize);
-            start.write_bytes(pattern, (range.end - range.start) as usize);
-        }
+        let start = self.block.pointer().wrapping_add(part.start as usize);
+        Fill(start, (part.end - part.start) as usize)
+    }
+}
+
+impl Fill {
+    /// Writes the pattern.
+    ///
+    /// # Safety
+    /// The page is allocated, and nothing else touches the bytes now.
+    pub(crate) unsafe fn run(self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.write_bytes(RESERVED, self.1) };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use Access::{Read, ReadWrite, Write};
-    use millstream_protocol::Access;
+    use millstream_protocol::{Access, SliceId};
     use millstream_sync::slots::SlotId;
 
     use super::*;
 
-    const OLD: SliceId = SliceId(SlotId {
-        index: 1,
-        generation: 1,
-    });
-    const NEW: SliceId = SliceId(SlotId {
-        index: 2,
-        generation: 1,
-    });
     const BYTES: u64 = 8;
 
+    /// A page with a slice on its first bytes.
     struct Rig {
         memory: Memory,
         page: PageId,
     }
 
     impl Rig {
-        /// A page with slice `OLD` on its first bytes.
         fn new() -> Self {
             let mut memory = Memory::new(1024, true);
             let page = memory.allocate(64).unwrap();
-            memory.slice_reserved(OLD, page, 0..BYTES);
+            memory.slice_reserved(page, 0..BYTES);
             Self { memory, page }
         }
 
-        fn bound(&self, slice: SliceId, access: Access) -> BoundSlice {
-            let page = Some(self.page);
+        fn bound(&self, access: Access) -> BoundSlice {
             BoundSlice {
-                page,
+                page: Some(self.page),
                 offset: 0,
                 len: BYTES,
                 access,
-                slice,
+                slice: SliceId(SlotId {
+                    index: 1,
+                    generation: 1,
+                }),
                 slice_offset: 0,
             }
         }
 
-        fn queue(&mut self, slice: SliceId, access: Access) -> BoundSlice {
-            let bound = self.bound(slice, access);
-            self.memory.queued(&[bound]);
-            bound
+        /// Queues a task, and returns what it fills when it starts.
+        fn queue(&mut self, access: Access) -> Vec<Fill> {
+            self.memory.queued(&[self.bound(access)])
         }
 
-        /// Runs a task that writes this byte, if there is one, and returns the bytes that it found.
-        fn run(&mut self, bound: BoundSlice, write: Option<u8>) -> Vec<u8> {
-            self.memory.starts(&[bound]);
+        /// Runs a queued task that writes this byte, if there is one, and returns the bytes that it found.
+        fn run(&mut self, fills: Vec<Fill>, write: Option<u8>) -> Vec<u8> {
+            // SAFETY: the page is live, and nothing else touches it.
+            fills.into_iter().for_each(|fill| unsafe { fill.run() });
             let found = self.bytes();
             if let Some(byte) = write {
-                self.memory.pages[&self.page].fill(&(0..BYTES), byte);
+                let view = self.memory.resolve(&self.bound(Read)).unwrap().0;
+                // SAFETY: as above.
+                unsafe { view.pointer.write_bytes(byte, BYTES as usize) };
             }
-            self.memory.ended(&[bound]);
+            self.memory.ended(&[self.bound(Read)]);
             found
         }
 
         fn bytes(&self) -> Vec<u8> {
-            let view = self.memory.resolve(&self.bound(OLD, Read)).unwrap().0;
+            let view = self.memory.resolve(&self.bound(Read)).unwrap().0;
             // SAFETY: the page is live, and nothing else touches it.
             unsafe { std::slice::from_raw_parts(view.pointer, BYTES as usize) }.to_vec()
         }
@@ -279,44 +240,27 @@ mod tests {
     #[test]
     fn reserved_pattern_waits_for_queued_tasks_of_the_old_slice_i4() {
         let mut rig = Rig::new();
-        let tasks = [
-            rig.queue(OLD, Write),
-            rig.queue(OLD, ReadWrite),
-            rig.queue(OLD, Read),
-        ];
-        rig.memory.slice_reserved(NEW, rig.page, 0..BYTES);
-        let first = rig.queue(NEW, ReadWrite);
-        let [write, update, read] = tasks;
+        let [write, update, read] = [Write, ReadWrite, Read].map(|access| rig.queue(access));
+        rig.memory.slice_reserved(rig.page, 0..BYTES);
+        let first = rig.queue(ReadWrite);
+        let second = rig.queue(ReadWrite);
         rig.run(write, Some(1));
         assert_eq!(rig.run(update, Some(2)), all(1));
         assert_eq!(rig.run(read, None), all(2));
         assert_eq!(
-            rig.run(first, None),
+            rig.run(first, Some(3)),
             all(RESERVED),
             "no task has written it yet"
         );
-    }
-
-    /// A task costs the same however many are queued: the page keeps counts, and not the tasks.
-    #[test]
-    fn queued_tasks_are_counted_by_range_and_not_listed() {
-        let mut rig = Rig::new();
-        let tasks: Vec<_> = (0..10_000).map(|_| rig.queue(OLD, Read)).collect();
-        let runs = |rig: &Rig| rig.memory.pages[&rig.page].queued.iter(0..64).count();
-        assert_eq!(runs(&rig), 2);
-        for task in tasks {
-            rig.memory.starts(&[task]);
-            rig.memory.ended(&[task]);
-        }
-        assert_eq!(runs(&rig), 1);
+        assert_eq!(rig.run(second, None), all(3));
     }
 
     #[test]
     fn freed_page_stays_allocated_while_a_view_exists() {
         let mut rig = Rig::new();
-        let (_, block) = rig.memory.resolve(&rig.bound(OLD, Read)).unwrap();
+        let (_, block) = rig.memory.resolve(&rig.bound(Read)).unwrap();
         rig.memory.free(rig.page);
-        assert!(rig.memory.resolve(&rig.bound(OLD, Read)).is_err());
+        assert!(rig.memory.resolve(&rig.bound(Read)).is_err());
         assert_eq!(Arc::strong_count(&block.unwrap()), 1);
         assert_eq!(rig.memory.free_bytes, 1024);
     }

@@ -65,6 +65,11 @@ pub(crate) fn run(table: &Table, task: Running) -> Ran {
         checks,
     } = task;
     let mut unwritten = Vec::new();
+    for fill in entry.fills.drain(..) {
+        // SAFETY: the entry keeps the blocks; one task runs at a time, and every task that touches the bytes comes before
+        // this one (I4).
+        unsafe { fill.run() };
+    }
     settle::outputs(table, &entry.forgets, &Ok(()));
     let outcome = match (fate, settle::inputs(table, &entry.bindings)) {
         (Fate::Lost, _) => fail(&entry, Failure::not_run(&entry.name, Reason::Lost)),

@@ -138,7 +138,7 @@ impl State {
             return Err(Refused::Task(format!("{} does not exist", place.queue)));
         }
         self.check(|checker| checker.task(point, place.name, &bindings));
-        self.memory.queued(&bindings);
+        let fills = self.memory.queued(&bindings);
         let queue = &mut self.queues[place.queue.index()];
         queue.items.push_back(Item::Task(Box::new(Entry {
             point,
@@ -148,39 +148,31 @@ impl State {
             forgets: std::mem::take(&mut queue.forgets),
             withdrawal: queue.withdrawal.take(),
             views,
+            fills,
             _blocks: blocks,
         })));
         self.record(Event::Queued, point);
         Ok(())
     }
 
-    /// Clears the failures of these bytes before the next task of the queue.
-    pub(crate) fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
+    /// Calls `f` with a queue, if it exists.
+    pub(crate) fn queue(&mut self, queue: QueueId, f: impl FnOnce(&mut Queue)) {
         if let Some(queue) = self.queues.get_mut(queue.index()) {
-            queue.forgets.extend_from_slice(bytes);
-        }
-    }
-
-    /// The next task of the queue may be withdrawn until it begins.
-    pub(crate) fn withdrawable(&mut self, queue: QueueId, task: Withdrawal) {
-        if let Some(queue) = self.queues.get_mut(queue.index()) {
-            queue.withdrawal = Some(task);
+            f(queue);
         }
     }
 
     pub(crate) fn wait(&mut self, queue: QueueId, point: Point) {
         self.check(|checker| checker.wait(queue, point));
-        if let Some(queue) = self.queues.get_mut(queue.index()) {
-            queue.items.push_back(Item::Wait(point));
-        }
+        self.queue(queue, |queue| queue.items.push_back(Item::Wait(point)));
         self.record(Event::Waits, point);
     }
 
     pub(crate) fn flush(&mut self, point: Point) {
         self.check(|checker| checker.flushed(point));
-        if let Some(queue) = self.queues.get_mut(point.queue.index()) {
+        self.queue(point.queue, |queue| {
             queue.flushed = queue.flushed.max(point.cursor);
-        }
+        });
         self.record(Event::Flushed, point);
     }
 

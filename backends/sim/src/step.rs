@@ -107,7 +107,6 @@ impl State {
                     return None;
                 };
                 self.queues[index].running = true;
-                self.memory.starts(&entry.bindings);
                 let withdrawn = self.withdrawn(&mut entry, shared);
                 let fate = match self.judge(Call::Run) {
                     verdict if withdrawn.is_some() && !matches!(verdict, Verdict::LosesDevice) => {

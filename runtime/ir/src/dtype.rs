@@ -59,6 +59,21 @@ impl DType {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
     }
 
+    /// Returns `true` for signed integers.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, DType::I64 | DType::I32 | DType::I16 | DType::I8)
+    }
+
+    /// Returns the unsigned integer of the same size.
+    pub const fn unsigned(self) -> Self {
+        match self.size() {
+            8 => DType::U64,
+            4 => DType::U32,
+            2 => DType::U16,
+            _ => DType::U8,
+        }
+    }
+
     /// Returns the type of computation: `f32` for halves, which are only stored and cast.
     pub const fn computed(self) -> Self {
         match self {

@@ -72,38 +72,7 @@ impl<'a> Scanner<'a> {
     pub fn peek(&mut self) -> &'a str {
         self.skip();
         let rest = &self.text[self.at..];
-        let word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-        let mut letters = rest.char_indices();
-        let end = match letters.next() {
-            None => 0,
-            Some((_, '.')) if rest.starts_with("..") => 2,
-            Some((_, '+')) if rest.starts_with("+=") => 2,
-            Some((_, first)) if word(first) || (first == '-' && number_follows(rest)) => {
-                self.word_end(rest)
-            }
-            Some((_, first)) => first.len_utf8(),
-        };
-        &rest[..end]
-    }
-
-    /// Returns the end of a word or number: `1.5e-7` is one, `0..1` is not.
-    fn word_end(&self, rest: &str) -> usize {
-        let bytes = rest.as_bytes();
-        let number = bytes[0] == b'-' || bytes[0].is_ascii_digit();
-        let mut end = 1;
-        while let Some(byte) = bytes.get(end) {
-            let digit_next = bytes.get(end + 1).is_some_and(u8::is_ascii_digit);
-            let exponent = matches!(bytes[end - 1], b'e' | b'E') && digit_next;
-            match byte {
-                b'_' => {}
-                byte if byte.is_ascii_alphanumeric() => {}
-                b'.' if number && digit_next => {}
-                b'-' | b'+' if number && exponent => {}
-                _ => break,
-            }
-            end += 1;
-        }
-        end
+        &rest[..token_end(rest)]
     }
 
     /// Takes the next token.
@@ -180,8 +149,28 @@ fn quoted(token: &str) -> String {
     }
 }
 
-fn number_follows(rest: &str) -> bool {
-    rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
+/// Returns the end of the first token: `1.5e-7` is one, `0..1` is not.
+fn token_end(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let number = is_digit(0) || (rest.starts_with('-') && is_digit(1));
+    let mut end = 0;
+    while let Some(byte) = bytes.get(end) {
+        let exponent = end > 0 && matches!(bytes[end - 1], b'e' | b'E') && is_digit(end + 1);
+        match byte {
+            b'_' => {}
+            byte if byte.is_ascii_alphanumeric() => {}
+            b'.' if number && end > 0 && is_digit(end + 1) => {}
+            b'-' | b'+' if number && (end == 0 || exponent) => {}
+            _ => break,
+        }
+        end += 1;
+    }
+    match (end, rest.chars().next()) {
+        (0, Some(_)) if rest.starts_with("..") || rest.starts_with("+=") => 2,
+        (0, Some(sign)) => sign.len_utf8(),
+        (end, _) => end,
+    }
 }
 
 #[cfg(test)]

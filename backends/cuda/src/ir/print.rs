@@ -3,7 +3,9 @@
 use std::fmt::{self, Write};
 
 use millstream_ir::nest::BufferMode;
-use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use millstream_ir::ssa::{
+    Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId, statements,
+};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 use super::for_loop;
@@ -90,7 +92,8 @@ impl Printer<'_> {
                 array.name
             )?;
         }
-        if reduces(&self.function.body) {
+        let mut ops = statements(&self.function.body).filter_map(Stmt::op);
+        if ops.any(|op| matches!(op, Op::Reduce(Scope::Cube, ..))) {
             self.text.push_str("  __shared__ u64 places[32];\n");
         }
         for (index, array) in self.function.locals.iter().enumerate() {
@@ -344,18 +347,6 @@ impl Printer<'_> {
             _ => return None,
         })
     }
-}
-
-/// Returns `true` if the block contains a reduction over the cube.
-fn reduces(body: &Block) -> bool {
-    body.iter().any(|stmt| match stmt {
-        Stmt::Let { op, .. } => matches!(op, Op::Reduce(Scope::Cube, ..)),
-        Stmt::If {
-            then, otherwise, ..
-        } => reduces(then) || reduces(otherwise),
-        Stmt::For { body, .. } => reduces(body),
-        _ => false,
-    })
 }
 
 /// Returns a constant of this type.

@@ -4,38 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
-use millstream_protocol::{Access, PageId, Point, SliceId};
+use millstream_protocol::{Access, PageId, Point};
 
-use super::violation::{AccessSite, Touch};
+use super::violation::Touch;
 use crate::ranges::RangeMap;
 
-/// The last access of one kind to a byte.
-#[derive(Clone, Debug)]
-struct LastAccess {
-    point: Point,
-    access: Access,
-    task: Arc<str>,
-    slice: SliceId,
-}
-
-impl PartialEq for LastAccess {
-    fn eq(&self, other: &Self) -> bool {
-        self.point == other.point && self.access == other.access && self.slice == other.slice
-    }
-}
-
-impl LastAccess {
-    fn touch(&self) -> Touch {
-        Touch {
-            task: self.task.clone(),
-            place: AccessSite::Queue(self.point),
-            access: self.access,
-            slice: self.slice,
-        }
-    }
-}
+/// The last access of one kind to a byte: the task's point, and what a violation shows of it.
+type LastAccess = (Point, Touch);
 
 #[derive(Clone, Default, PartialEq, Debug)]
 struct Cell {
@@ -71,30 +47,24 @@ impl Accesses {
         is_before: impl Fn(Point) -> bool,
     ) -> Option<(Range<u64>, Touch)> {
         self.pages.get(&page)?.iter(range).find_map(|(part, cell)| {
-            let other = cell
-                .conflicting(access)
-                .find(|other| !is_before(other.point))?;
-            Some((part, other.touch()))
+            let mut others = cell.conflicting(access);
+            let (_, touch) = others.find(|(other, _)| !is_before(*other))?;
+            Some((part, touch.clone()))
         })
     }
 
     /// Records an access of a task.
     pub(super) fn record(&mut self, page: PageId, range: Range<u64>, point: Point, touch: &Touch) {
-        let access = LastAccess {
-            point,
-            access: touch.access,
-            task: touch.task.clone(),
-            slice: touch.slice,
-        };
+        let access = (point, touch.clone());
         self.pages.entry(page).or_default().update(range, |cell| {
             if touch.access.writes() {
                 cell.write = Some(access.clone());
                 cell.readers.clear();
             } else {
                 let queue = point.queue;
-                cell.readers.retain(|reader| reader.point.queue != queue);
+                cell.readers.retain(|(reader, _)| reader.queue != queue);
                 cell.readers.push(access.clone());
-                cell.readers.sort_by_key(|reader| reader.point);
+                cell.readers.sort_by_key(|(reader, _)| *reader);
             }
         });
     }
@@ -103,8 +73,8 @@ impl Accesses {
     pub(super) fn user(&self, page: PageId, has_passed: impl Fn(Point) -> bool) -> Option<Touch> {
         let mut cells = self.pages.get(&page)?.iter(0..u64::MAX);
         cells.find_map(|(_, cell)| {
-            let user = cell.all().find(|user| !has_passed(user.point));
-            user.map(LastAccess::touch)
+            let user = cell.all().find(|(user, _)| !has_passed(*user));
+            user.map(|(_, touch)| touch.clone())
         })
     }
 
@@ -117,8 +87,8 @@ impl Accesses {
     ) {
         if let Some(page) = self.pages.get_mut(&page) {
             page.update(range, |cell| {
-                cell.write.take_if(|write| has_passed(write.point));
-                cell.readers.retain(|reader| !has_passed(reader.point));
+                cell.write.take_if(|(write, _)| has_passed(*write));
+                cell.readers.retain(|(reader, _)| !has_passed(*reader));
             });
         }
     }

@@ -1,6 +1,6 @@
 //! Vector clocks over queues. The checker has its own, because it must not trust the ones it checks.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use millstream_protocol::{Cursor, MAX_QUEUES, Point};
 
@@ -53,28 +53,26 @@ impl Known {
 
 /// The clocks that the tasks of a queue were issued with, with one entry where the clock changed.
 #[derive(Default, Debug)]
-pub(super) struct History(VecDeque<(Cursor, Known)>);
+pub(super) struct History(BTreeMap<Cursor, Known>);
 
 impl History {
     /// The task at `cursor` was issued with this clock.
     pub(super) fn push(&mut self, cursor: Cursor, clock: Known) {
-        if self.0.back().is_none_or(|(_, last)| *last != clock) {
-            self.0.push_back((cursor, clock));
+        if self.at(cursor) != clock {
+            self.0.insert(cursor, clock);
         }
     }
 
     /// Returns what happens before the task at `cursor`, on other queues.
     pub(super) fn at(&self, cursor: Cursor) -> Known {
-        let later = self.0.partition_point(|(from, _)| *from <= cursor);
-        later
-            .checked_sub(1)
-            .map_or(Known::default(), |index| self.0[index].1)
+        let last = self.0.range(..=cursor).next_back();
+        last.map(|(_, known)| *known).unwrap_or_default()
     }
 
     /// Removes entries before `cursor`, which will not be read any more.
     pub(super) fn prune(&mut self, cursor: Cursor) {
-        while self.0.get(1).is_some_and(|(from, _)| *from <= cursor) {
-            self.0.pop_front();
+        if let Some((&from, _)) = self.0.range(..=cursor).next_back() {
+            self.0 = self.0.split_off(&from);
         }
     }
 }

@@ -178,12 +178,7 @@ impl Checker {
             let Some(page) = bound.page else { continue };
             let range = bound.offset + missed.bytes.start..bound.offset + missed.bytes.end;
             self.violations.push(Violation::Unwritten {
-                task: Touch {
-                    task: name.clone(),
-                    place: AccessSite::Queue(point),
-                    access: bound.access,
-                    slice: bound.slice,
-                },
+                task: Touch::new(name, AccessSite::Queue(point), bound),
                 bytes: Bytes { page, range },
             });
         }
@@ -248,12 +243,7 @@ impl Checker {
         let page = bound.page.filter(|_| bound.len > 0)?;
         let range = bound.offset..bound.offset.saturating_add(bound.len);
         let bytes = Bytes { page, range };
-        let touch = Touch {
-            task: name.clone(),
-            place,
-            access: bound.access,
-            slice: bound.slice,
-        };
+        let touch = Touch::new(name, place, bound);
         let checked = self.slices.check_use(bound, bytes.clone(), &touch);
         self.violations.extend(checked);
         Some((bytes, touch))
@@ -269,12 +259,7 @@ impl Checker {
         };
         self.guards.iter().find_map(|(guard, bindings)| {
             let bound = bindings.iter().find(conflicts)?;
-            Some(Touch {
-                task: self.host.clone(),
-                place: AccessSite::Host(*guard),
-                access: bound.access,
-                slice: bound.slice,
-            })
+            Some(Touch::new(&self.host, AccessSite::Host(*guard), bound))
         })
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::{Access, Cursor, PageId, Point, QueueId, SliceId};
+use millstream_protocol::{Access, BoundSlice, Cursor, PageId, Point, QueueId, SliceId};
 
 /// The place of an access: a point of a queue, or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,17 @@ pub struct Touch {
     pub access: Access,
     /// The slice that the task bound.
     pub slice: SliceId,
+}
+
+impl Touch {
+    pub(super) fn new(task: &Arc<str>, place: AccessSite, bound: &BoundSlice) -> Self {
+        Self {
+            task: task.clone(),
+            place,
+            access: bound.access,
+            slice: bound.slice,
+        }
+    }
 }
 
 impl fmt::Display for Touch {

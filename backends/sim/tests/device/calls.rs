@@ -1,5 +1,6 @@
 //! The backend under handwritten calls, such as a faulty runtime would make.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use millstream_protocol::{
     Access, Backend, BoundSlice, DropSink, HostContext, Open, PageId, Pattern, Point, QueueId,
     SliceId, Table, Task, TaskPoint,
 };
-use millstream_sim::{Checks, Findings, Sim, SimDevice, Violation};
+use millstream_sim::{Checks, Findings, Sim, SimDevice, SimResources, Violation};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};
@@ -52,16 +53,21 @@ impl Calls {
         }
     }
 
-    fn fill(&mut self, queue: QueueId, cursor: u64, flushed: bool) {
-        let name: Arc<str> = format!("fill {cursor}").into();
-        let target = BoundSlice {
+    /// Binds all bytes of a slice at the start of the page.
+    fn bound(&self, slice: SliceId, access: Access) -> BoundSlice {
+        BoundSlice {
             page: Some(self.page),
             offset: 0,
             len: 16,
-            access: Access::Write,
-            slice: A,
+            access,
+            slice,
             slice_offset: 0,
-        };
+        }
+    }
+
+    fn fill(&mut self, queue: QueueId, cursor: u64, flushed: bool) {
+        let name: Arc<str> = format!("fill {cursor}").into();
+        let target = self.bound(A, Access::Write);
         let place = TaskPoint {
             queue,
             cursor,
@@ -145,6 +151,40 @@ fn page_freed_under_a_queued_task_is_reported_without_undefined_behaviour() {
         matches!(&found[..], [Violation::PageInUse { .. }]),
         "{found:?}"
     );
+}
+
+/// I4: a guard writes to a slice that was reserved over bytes of queued tasks. The pattern of undefined bytes does not
+/// replace what it has written.
+#[test]
+fn bytes_that_a_guard_has_written_are_not_filled_i4() {
+    let mut calls = Calls::new(Sim::seed(1));
+    calls.fill(Q0, 1, true);
+    calls.device.slice_released(A);
+    let next = SliceId(SlotId {
+        index: 0,
+        generation: 2,
+    });
+    calls.device.slice_reserved(next, Some(calls.page), 0, 16);
+    calls.drain();
+    let bound = calls.bound(next, Access::ReadWrite);
+    let guard = calls.device.resources(&[bound]).unwrap();
+    guard.write::<u8>(0).fill(9);
+    drop(guard);
+    let (sender, found) = std::sync::mpsc::channel();
+    let work = Box::new(move |resources: &dyn Any| {
+        let resources = resources.downcast_ref::<SimResources>().unwrap();
+        sender.send(resources.read::<u8>(0).to_vec()).unwrap();
+        Ok(())
+    });
+    let (queue, cursor, name) = (Q0, 2, &"custom".into());
+    let place = TaskPoint {
+        queue,
+        cursor,
+        name,
+    };
+    calls.device.custom(place, &[bound], work).unwrap();
+    calls.drain();
+    assert_eq!(found.try_recv(), Ok(vec![9; 16]));
 }
 
 #[test]

@@ -1,64 +1,43 @@
 //! The lowering of one function: its values, and which file lowers which operation. Statements are in `control`.
 //!
-//! Each lane of a value is one value of SPIR-V, so a wide value is several. A lane that is known at compile time is
-//! folded by [`millstream_ir::scalar`], so that indices of unrolled loops are constants.
+//! Each lane of a value is one value of SPIR-V, so a wide value is several.
 
 use millstream_ir::ssa::{Function, Op, Type, ValueId};
 use millstream_ir::{DType, scalar};
 use spirv::Word;
 
 use crate::LowerError;
-use crate::interface::Interface;
 use crate::routines::Routine;
-use crate::unit::Unit;
-use crate::unroll::Unrolling;
+use crate::unit::{Shared, Unit};
 
-/// One lane of a value.
-#[derive(Clone, Copy)]
-pub(crate) struct Lane {
-    pub(crate) id: Word,
-    /// The bits, if they are known at compile time.
-    pub(crate) bits: Option<u64>,
-}
-
-impl From<Word> for Lane {
-    /// Returns a lane that is not known at compile time.
-    fn from(id: Word) -> Self {
-        Self { id, bits: None }
-    }
-}
-
-/// What a function is for.
-pub(crate) enum Role {
-    /// The entry point.
-    Main(Box<Interface>),
-    /// A routine: the launch words are its arguments, and its one store is the result. It computes with the plain
-    /// instructions, which may be inexact.
-    Routine {
-        arguments: Vec<Word>,
-        result: Option<Word>,
-    },
+/// The call of a routine.
+pub(crate) struct Call {
+    pub(crate) routine: Routine,
+    /// The arguments, which are the launch words of its function.
+    pub(crate) arguments: Vec<Word>,
+    /// What the one store of its function to a buffer has stored.
+    pub(crate) result: Option<Word>,
 }
 
 /// A function that is being lowered.
 pub(crate) struct Body<'m> {
     pub(crate) unit: &'m mut Unit,
     pub(crate) function: &'m Function,
-    pub(crate) role: Role,
+    /// `None` in the entry point.
+    pub(crate) call: Option<Call>,
+    pub(crate) shared: Vec<Shared>,
     pub(crate) locals: Vec<Word>,
-    pub(crate) unrolling: Unrolling,
     /// The lanes of the values that are defined so far.
-    pub(crate) values: Vec<Vec<Lane>>,
+    pub(crate) values: Vec<Vec<Word>>,
 }
 
 impl<'m> Body<'m> {
-    pub(crate) fn new(unit: &'m mut Unit, function: &'m Function, role: Role) -> Self {
-        let unrolling = Unrolling::new(function);
+    pub(crate) fn new(unit: &'m mut Unit, function: &'m Function, call: Option<Call>) -> Self {
         Self {
             unit,
             function,
-            role,
-            unrolling,
+            call,
+            shared: Vec::new(),
             locals: Vec::new(),
             values: vec![Vec::new(); function.values.len()],
         }
@@ -70,21 +49,22 @@ impl<'m> Body<'m> {
     }
 
     /// Returns one lane of a value.
-    pub(crate) fn get(&self, value: ValueId, lane: u8) -> Lane {
+    pub(crate) fn get(&self, value: ValueId, lane: u8) -> Word {
         self.values[value as usize][usize::from(lane)]
     }
 
-    pub(crate) fn set(&mut self, value: ValueId, lanes: Vec<Lane>) {
+    pub(crate) fn set(&mut self, value: ValueId, lanes: Vec<Word>) {
         self.values[value as usize] = lanes;
     }
 
     /// Returns a constant.
-    pub(crate) fn constant(&mut self, dtype: DType, bits: u64) -> Lane {
-        let id = self.unit.emit.constant(dtype, bits);
-        Lane {
-            id,
-            bits: Some(bits),
-        }
+    pub(crate) fn constant(&mut self, dtype: DType, bits: u64) -> Word {
+        self.unit.emit.constant(dtype, bits)
+    }
+
+    /// Returns the bits of a constant; `None` for other values.
+    pub(crate) fn bits_of(&self, id: Word) -> Option<u64> {
+        self.unit.emit.bits_of(id)
     }
 
     /// Adds an instruction with a result of this type.
@@ -92,16 +72,11 @@ impl<'m> Body<'m> {
         self.unit.emit.value(op, dtype, operands)
     }
 
-    /// Calls a routine.
-    pub(crate) fn call(&mut self, routine: Routine, arguments: &[Word]) -> Word {
-        let function = self.unit.routines.id(routine, &mut self.unit.emit);
-        let operands = [&[function], arguments].concat();
-        self.op(spirv::Op::FunctionCall, routine.result(), &operands)
-    }
-
-    /// Returns `true` in routines, which use the plain instructions of floats.
-    pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.role, Role::Routine { .. })
+    /// Calls a routine with a result of this type.
+    pub(crate) fn call(&mut self, routine: Routine, of: DType, arguments: &[Word]) -> Word {
+        let id = self.unit.routines.id(routine, &mut self.unit.emit);
+        let operands = [&[id], arguments].concat();
+        self.op(spirv::Op::FunctionCall, of, &operands)
     }
 
     pub(crate) fn unsupported(&self, what: String) -> LowerError {
@@ -123,62 +98,39 @@ impl<'m> Body<'m> {
         Ok(())
     }
 
-    fn lane(&mut self, dtype: DType, op: &Op, lane: u8) -> Result<Lane, LowerError> {
-        if let Some(bits) = self.known(dtype, op, lane) {
-            return Ok(self.constant(dtype, bits));
-        }
-        let id = match op {
-            Op::Lane(a, lane) => return Ok(self.get(*a, *lane)),
-            Op::Splat(a) => return Ok(self.get(*a, 0)),
-            Op::Pack(lanes) => return Ok(self.get(lanes[usize::from(lane)], 0)),
+    fn lane(&mut self, dtype: DType, op: &Op, lane: u8) -> Result<Word, LowerError> {
+        let of = |value: &ValueId| self.get(*value, lane);
+        Ok(match op {
+            Op::Const(bits) => self.constant(dtype, *bits),
+            Op::Lane(a, lane) => self.get(*a, *lane),
+            Op::Splat(a) => self.get(*a, 0),
+            Op::Pack(lanes) => self.get(lanes[usize::from(lane)], 0),
             Op::Scalar(word) => self.scalar(*word, dtype),
-            Op::Position(position, axis) => return Ok(self.position(*position, *axis)),
-            Op::Unary(op, a) => self.unary(*op, dtype, self.get(*a, lane).id)?,
-            Op::Binary(op, a, b) => {
-                self.binary(*op, dtype, self.get(*a, lane), self.get(*b, lane))?
-            }
-            Op::Compare(op, a, b) => {
-                let of = self.of(*a).dtype;
-                self.compare(*op, of, self.get(*a, lane).id, self.get(*b, lane).id)?
-            }
+            Op::Position(position, axis) => self.position(*position, *axis),
+            Op::Unary(op, a) => self.unary(*op, dtype, of(a))?,
+            Op::Binary(op, a, b) => self.binary(*op, dtype, of(a), of(b))?,
+            Op::Compare(op, a, b) => self.compare(*op, self.of(*a).dtype, of(a), of(b))?,
             Op::Select(condition, a, b) => {
-                let operands = [condition, a, b].map(|value| self.get(*value, lane).id);
+                let operands = [condition, a, b].map(of);
                 self.op(spirv::Op::Select, dtype, &operands)
             }
-            Op::Cast(a) => {
-                let from = self.of(*a).dtype;
-                self.cast(from, dtype, self.get(*a, lane).id)
-            }
-            Op::Bits(a) => {
-                let from = self.of(*a).dtype;
-                self.reinterpret(from, dtype, self.get(*a, lane).id)
-            }
+            Op::Cast(a) => self.cast(self.of(*a).dtype, dtype, of(a)),
+            Op::Bits(a) => self.reinterpret(self.of(*a).dtype, dtype, of(a)),
             Op::Fma(a, b, c) => {
-                let operands = [a, b, c].map(|value| self.get(*value, lane).id);
-                self.call(Routine::Fma(dtype), &operands)
+                let operands = [a, b, c].map(of);
+                self.call(Routine::Fma(dtype), dtype, &operands)
             }
             Op::Random(seed, counter) => {
-                let operands = [seed, counter].map(|value| self.get(*value, lane).id);
-                self.call(Routine::Random, &operands)
+                let operands = [seed, counter].map(of);
+                self.call(Routine::Random, dtype, &operands)
             }
-            Op::Reduce(scope, op, a) => self.reduce(*scope, *op, dtype, self.get(*a, 0).id)?,
+            Op::Reduce(scope, op, a) => {
+                let Some(by) = scalar::combines(*op) else {
+                    return Err(self.unsupported(op.to_string()));
+                };
+                self.call(Routine::Reduce(*scope, by, dtype), dtype, &[of(a)])
+            }
             other => return Err(self.unsupported(format!("{other:?}"))),
-        };
-        Ok(id.into())
-    }
-
-    /// Returns the bits of a lane that depends on constants alone.
-    fn known(&self, dtype: DType, op: &Op, lane: u8) -> Option<u64> {
-        let bits = |value: &ValueId| self.get(*value, lane).bits;
-        Some(match op {
-            Op::Const(bits) => *bits,
-            Op::Unary(op, a) => scalar::unary(*op, dtype)?(bits(a)?),
-            Op::Binary(op, a, b) => scalar::binary(*op, dtype)?(bits(a)?, bits(b)?),
-            Op::Compare(op, a, b) => scalar::compare(*op, self.of(*a).dtype)(bits(a)?, bits(b)?),
-            Op::Select(condition, a, b) => scalar::select(bits(condition)?, bits(a)?, bits(b)?),
-            Op::Cast(a) => scalar::cast(self.of(*a).dtype, dtype)(bits(a)?),
-            Op::Bits(a) => bits(a)?,
-            _ => return None,
         })
     }
 }

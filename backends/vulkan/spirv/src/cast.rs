@@ -5,7 +5,6 @@ use millstream_ir::DType;
 use millstream_ir::scalar::Number;
 use spirv::{Op, Word};
 
-use crate::arithmetic::is_signed;
 use crate::body::Body;
 use crate::routines::Routine;
 
@@ -16,7 +15,7 @@ impl Body<'_> {
         }
         match (from, to) {
             (DType::F16 | DType::Bf16, _) => {
-                let wide = self.call(Routine::Widen(from), &[a]);
+                let wide = self.call(Routine::Widen(from), DType::F32, &[a]);
                 self.cast(DType::F32, to, wide)
             }
             (DType::Bool, _) => self.of_bool(to, a),
@@ -26,13 +25,13 @@ impl Body<'_> {
                 let wide = self.cast(from, DType::F32, a);
                 self.cast(DType::F32, to, wide)
             }
-            (_, DType::F16 | DType::Bf16) => self.call(Routine::Narrow(from, to), &[a]),
+            (_, DType::F16 | DType::Bf16) => self.call(Routine::Narrow(from, to), to, &[a]),
             _ if from.is_float() && to.is_float() => self.op(Op::FConvert, to, &[a]),
             _ if from.is_float() => self.truncated(from, to, a),
-            _ if to.is_float() && is_signed(from) => self.op(Op::ConvertSToF, to, &[a]),
+            _ if to.is_float() && from.is_signed() => self.op(Op::ConvertSToF, to, &[a]),
             _ if to.is_float() => self.op(Op::ConvertUToF, to, &[a]),
             _ if from.size() == to.size() => a,
-            _ if is_signed(from) => self.op(Op::SConvert, to, &[a]),
+            _ if from.is_signed() => self.op(Op::SConvert, to, &[a]),
             _ => self.op(Op::UConvert, to, &[a]),
         }
     }
@@ -52,37 +51,24 @@ impl Body<'_> {
         self.op(op, DType::Bool, &[a, zero])
     }
 
-    /// Truncates a float and saturates. The instruction is undefined beyond the range of the integer, so it only gets
-    /// floats within the range: from the least integer on, below the power of two behind the greatest one.
+    /// Truncates a float and saturates: by a routine, since the instruction is undefined beyond the range of the integer.
     fn truncated(&mut self, from: DType, to: DType, a: Word) -> Word {
-        let (bits, is_signed) = (8 * to.size() as i32, is_signed(to));
-        let (start, end) = match is_signed {
-            true => (-(2_f64.powi(bits - 1)), 2_f64.powi(bits - 1)),
-            false => (0.0, 2_f64.powi(bits)),
-        };
-        let emit = &mut self.unit.emit;
-        let mut number = |of, value| emit.constant(of, Number::Float(value).bits(of));
-        let [start, end, zero] = [start, end, 0.0].map(|value| number(from, value));
-        let [least, most] = [f64::NEG_INFINITY, f64::INFINITY].map(|value| number(to, value));
-        let mut compare = |op, b| emit.value(op, DType::Bool, &[a, b]);
-        let reaches = compare(Op::FOrdGreaterThanEqual, start);
-        let within = compare(Op::FOrdLessThan, end);
-        let below = compare(Op::FOrdLessThan, start);
-        let beyond = compare(Op::FOrdGreaterThanEqual, end);
-        let fits = emit.value(Op::LogicalAnd, DType::Bool, &[reaches, within]);
-        let given = emit.value(Op::Select, from, &[fits, a, zero]);
+        let routine = Routine::Truncate(from, to);
+        if self
+            .call
+            .as_ref()
+            .is_none_or(|call| call.routine != routine)
+        {
+            return self.call(routine, to, &[a]);
+        }
         // 8 and 16 bits through 32 bits, which every device converts.
-        let (op, wide) = match (is_signed, bits) {
-            (true, 64) => (Op::ConvertFToS, DType::I64),
-            (false, 64) => (Op::ConvertFToU, DType::U64),
+        let (op, wide) = match (to.is_signed(), to.size()) {
+            (true, 8) => (Op::ConvertFToS, DType::I64),
+            (false, 8) => (Op::ConvertFToU, DType::U64),
             (true, _) => (Op::ConvertFToS, DType::I32),
             (false, _) => (Op::ConvertFToU, DType::U32),
         };
-        let mut made = emit.value(op, wide, &[given]);
-        if wide.size() != to.size() {
-            made = emit.value(Op::UConvert, to, &[made]);
-        }
-        let made = emit.value(Op::Select, to, &[beyond, most, made]);
-        emit.value(Op::Select, to, &[below, least, made])
+        let made = self.op(op, wide, &[a]);
+        self.cast(wide, to, made)
     }
 }

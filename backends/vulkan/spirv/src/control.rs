@@ -1,20 +1,11 @@
 //! Statements: branches and loops with merge blocks, and barriers.
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Block, Stmt, ValueId};
-use spirv::Op;
+use millstream_ir::ssa::{Block, Memory, Op as Operation, Stmt, ValueId, statements};
+use spirv::{LoopControl, Op, Word};
 
 use crate::LowerError;
-use crate::body::{Body, Lane, Role};
-
-/// A loop.
-struct Loop<'f> {
-    index: ValueId,
-    start: Lane,
-    end: Lane,
-    step: Lane,
-    body: &'f Block,
-}
+use crate::body::Body;
 
 impl Body<'_> {
     /// Lowers the statements of the function, whose first block is open.
@@ -30,8 +21,15 @@ impl Body<'_> {
             let variable = emit.local(of);
             self.locals.push(variable);
         }
-        if matches!(self.role, Role::Main(_)) {
-            self.load_interface();
+        for array in &function.shared {
+            let shared = match self.call {
+                Some(_) => self.unit.scratch(array),
+                None => self.unit.shared(array),
+            };
+            self.shared.push(shared);
+        }
+        if self.call.is_none() {
+            self.load_parameters();
         }
         self.block(&function.body)
     }
@@ -55,20 +53,15 @@ impl Body<'_> {
                 start,
                 end,
                 step,
+                unroll,
                 body,
-                ..
             } => {
-                if let Some(indices) = self.unrolling.indices(self.function, stmt) {
-                    return self.repeat(*index, &indices, body);
-                }
-                let [start, end, step] = [start, end, step].map(|bound| self.get(*bound, 0));
-                self.rolled(&Loop {
-                    index: *index,
-                    start,
-                    end,
-                    step,
-                    body,
-                })
+                let bounds = [start, end, step].map(|bound| self.get(*bound, 0));
+                let control = match *unroll && indexes_locals(body) {
+                    true => LoopControl::UNROLL,
+                    false => LoopControl::NONE,
+                };
+                self.repeat(*index, bounds, control, body)
             }
             Stmt::Barrier => {
                 self.unit.emit.barrier();
@@ -80,20 +73,15 @@ impl Body<'_> {
 
     fn branch(
         &mut self,
-        condition: Lane,
+        condition: Word,
         then: &Block,
         otherwise: &Block,
     ) -> Result<(), LowerError> {
-        match condition.bits {
-            Some(0) => return self.block(otherwise),
-            Some(_) => return self.block(then),
-            None => {}
-        }
         let emit = &mut self.unit.emit;
         let [first, second, merge] = [0; 3].map(|_| emit.id());
         let second = if otherwise.is_empty() { merge } else { second };
         emit.selection(merge);
-        emit.branch_if(condition.id, first, second);
+        emit.branch_if(condition, first, second);
         emit.open(first);
         self.block(then)?;
         self.unit.emit.branch(merge);
@@ -106,16 +94,6 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// Lowers a loop to straight code.
-    fn repeat(&mut self, index: ValueId, indices: &[i64], body: &Block) -> Result<(), LowerError> {
-        for at in indices {
-            let at = self.constant(DType::I64, *at as u64);
-            self.set(index, vec![at]);
-            self.block(body)?;
-        }
-        Ok(())
-    }
-
     /// ```text
     ///  before ──► head: is there an index? ──no──► merge
     ///               ▲        │ yes
@@ -123,14 +101,20 @@ impl Body<'_> {
     ///             next ◄── body
     /// ```
     /// The sum of the last index and the step may exceed `i64`, so the distance to the end is compared.
-    fn rolled(&mut self, of: &Loop<'_>) -> Result<(), LowerError> {
+    fn repeat(
+        &mut self,
+        value: ValueId,
+        [start, end, step]: [Word; 3],
+        control: LoopControl,
+        body: &Block,
+    ) -> Result<(), LowerError> {
         let emit = &mut self.unit.emit;
         let (whole, bool) = (emit.of(DType::I64), emit.bool());
         let [head, inside, next, merge, index, following] = [0; 6].map(|_| emit.id());
         let zero = emit.u64(0);
-        let mut starts = emit.op(Op::SLessThan, bool, &[of.start.id, of.end.id]);
-        if of.step.bits.is_none() {
-            let rises = emit.op(Op::SGreaterThan, bool, &[of.step.id, zero]);
+        let mut starts = emit.op(Op::SLessThan, bool, &[start, end]);
+        if emit.bits_of(step).is_none() {
+            let rises = emit.op(Op::SGreaterThan, bool, &[step, zero]);
             starts = emit.op(Op::LogicalAnd, bool, &[starts, rises]);
         }
         // Whether another index follows, as a value that the head gets from both predecessors.
@@ -138,21 +122,34 @@ impl Body<'_> {
         let before = emit.label();
         emit.branch(head);
         emit.open(head);
-        emit.phi(index, whole, [(of.start.id, before), (following, next)]);
+        emit.phi(index, whole, [(start, before), (following, next)]);
         emit.phi(goes, bool, [(starts, before), (goes_on, next)]);
-        emit.looping(merge, next);
+        emit.looping(merge, next, control);
         emit.branch_if(goes, inside, merge);
         emit.open(inside);
-        self.set(of.index, vec![index.into()]);
-        self.block(of.body)?;
+        self.set(value, vec![index]);
+        self.block(body)?;
         let emit = &mut self.unit.emit;
         emit.branch(next);
         emit.open(next);
-        let left = emit.op(Op::ISub, whole, &[of.end.id, index]);
-        emit.op_as(goes_on, Op::UGreaterThan, bool, &[left, of.step.id]);
-        emit.op_as(following, Op::IAdd, whole, &[index, of.step.id]);
+        let left = emit.op(Op::ISub, whole, &[end, index]);
+        emit.op_as(goes_on, Op::UGreaterThan, bool, &[left, step]);
+        emit.op_as(following, Op::IAdd, whole, &[index, step]);
         emit.branch(head);
         emit.open(merge);
         Ok(())
     }
+}
+
+/// Returns `true` if a block accesses local arrays by index. Unrolled, its indices are constants, and drivers keep the
+/// arrays in registers. Other loops are the driver's to unroll: routines would make them long.
+fn indexes_locals(block: &Block) -> bool {
+    statements(block).any(|stmt| match stmt {
+        Stmt::Let {
+            op: Operation::Load(memory, Some(_)),
+            ..
+        } => matches!(memory, Memory::Local(_)),
+        Stmt::Store { to, at, .. } => at.is_some() && matches!(to, Memory::Local(_)),
+        _ => false,
+    })
 }

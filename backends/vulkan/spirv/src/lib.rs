@@ -2,8 +2,8 @@
 //! of Vulkan 1.2 (SPIR-V 1.5). The crate is a pure function of the IR and of a [`Target`]; it makes no Vulkan calls.
 //!
 //! ```text
-//!  Function ──requirements──► interface: parameter block, buffers, shared arrays; inputs reads them
-//!                           ► body: values, by arithmetic, cast, memory, wide, reduce; statements by control
+//!  Function ──requirements──► unit: parameter block, buffers, shared arrays; inputs reads them
+//!                           ► body: values, by arithmetic, cast, memory; statements by control
 //!                           ► routines: what SPIR-V lacks or rounds badly, as functions of the module
 //!           ──emit──► words
 //! ```
@@ -58,25 +58,18 @@ mod cast;
 mod control;
 mod emit;
 mod inputs;
-mod interface;
 mod memory;
-mod reduce;
 mod requirements;
 mod routines;
 mod target;
 mod unit;
-mod unroll;
-mod walk;
-mod wide;
 
 #[cfg(test)]
 mod tests;
 
-use body::{Body, Role};
+use body::{Body, Call};
 use emit::Emit;
-use interface::{Interface, Layout};
 use millstream_ir::ssa::Function;
-use routines::Routines;
 pub use target::{Buffers, Features, LowerError, Target};
 use unit::Unit;
 
@@ -119,42 +112,33 @@ pub struct Module {
 /// # Errors
 /// The target lacks something that the function needs, or the function is not valid.
 pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError> {
-    let mut unit = Unit {
-        emit: Emit::new(),
-        target: *target,
-        routines: Routines::default(),
-    };
-    requirements::check(&mut unit, function)?;
-    let layout = Layout::new(function, target.parameter_bytes_max);
-    let interface = Interface::declare(&mut unit, function, layout);
-    requirements::check_limits(function, target, interface.shared_bytes)?;
+    let mut emit = Emit::new();
+    requirements::check(&mut emit, function, &target.features)?;
+    let mut unit = Unit::new(emit, function, target);
     let main = unit.emit.id();
     let void = unit.emit.void();
     unit.emit.begin(main, void, &[]);
-    let role = Role::Main(Box::new(interface));
-    Body::new(&mut unit, function, role).statements()?;
+    Body::new(&mut unit, function, None).statements()?;
     unit.emit.end(None);
     while let Some((routine, id)) = unit.routines.take_missing() {
-        let function = routine.function(target.features.f64);
-        let parameters = routine.parameters().into_iter();
-        let parameters: Vec<_> = parameters.map(|dtype| unit.emit.of(dtype)).collect();
-        let result = unit.emit.of(routine.result());
-        let arguments = unit.emit.begin(id, result, &parameters);
-        let role = Role::Routine {
-            arguments,
+        let lowered = routine.function(function.threads, target.features.f64);
+        let parameters = lowered.scalars.iter();
+        let parameters: Vec<_> = parameters.map(|word| unit.emit.of(word.dtype)).collect();
+        let result = unit.emit.of(lowered.params[0].dtype);
+        let call = Call {
+            routine,
+            arguments: unit.emit.begin(id, result, &parameters),
             result: None,
         };
-        let mut body = Body::new(&mut unit, &function, role);
+        let mut body = Body::new(&mut unit, &lowered, Some(call));
         body.statements()?;
-        let result = match body.role {
-            Role::Routine { result, .. } => result,
-            Role::Main(_) => None,
-        };
+        let result = body.call.and_then(|call| call.result);
         unit.emit.end(result);
     }
+    requirements::check_limits(function, target, unit.shared_bytes)?;
     Ok(Module {
+        parameters: unit.parameters,
+        parameter_bytes: unit.parameter_bytes,
         words: unit.emit.finish(main, function.threads, &target.features),
-        parameters: layout.parameters,
-        parameter_bytes: layout.bytes,
     })
 }

@@ -1,11 +1,10 @@
 //! Checks that a target has what a function needs, so that lowering meets no surprise.
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Function, Memory, Stmt};
+use millstream_ir::ssa::{Function, Memory, Stmt, statements};
 use spirv::Capability;
 
-use crate::unit::Unit;
-use crate::walk::statements;
+use crate::emit::Emit;
 use crate::{Features, LowerError, Target};
 
 /// What a function needs of a device: whether the device has it, the feature of Vulkan, and the capability of the module.
@@ -15,8 +14,11 @@ type Need = (bool, &'static str, Capability);
 ///
 /// # Errors
 /// The first feature that the target lacks.
-pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerError> {
-    let has = unit.target.features;
+pub(crate) fn check(
+    emit: &mut Emit,
+    function: &Function,
+    has: &Features,
+) -> Result<(), LowerError> {
     let shared = function.shared.iter().map(|array| array.dtype);
     // A bool is a byte in shared memory.
     let bytes = shared.clone().filter(|dtype| *dtype == DType::Bool);
@@ -24,43 +26,34 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
     let locals = function.locals.iter().map(|array| array.dtype);
     let values = values.chain(locals).chain(shared);
     let values = values.filter(|dtype| *dtype != DType::Bool).chain(bytes);
-    let mut require = |need: Option<Need>, what: &dyn Fn() -> String, instead| {
-        let Some((is_given, feature, capability)) = need else {
-            return Ok(());
+    let computed = values.filter_map(|dtype| {
+        let need = computation(has, dtype)?;
+        Some((need, format!("computes with {dtype}"), "use another type"))
+    });
+    let stored = function.params.iter().filter_map(|param| {
+        let need = storage(has, param.dtype)?;
+        let what = format!("has {} elements in buffer `{}`", param.dtype, param.name);
+        Some((need, what, "store elements of 32 bits"))
+    });
+    let added = statements(&function.body).filter_map(|stmt| {
+        let Stmt::AtomicAdd { to, .. } = stmt else {
+            return None;
         };
-        unit.emit.needs(capability);
-        match is_given {
-            true => Ok(()),
-            false => Err(LowerError::Feature {
+        let (name, dtype) = function.memory(*to)?;
+        let need = addition(has, *to, dtype)?;
+        let what = format!("adds to `{name}` of type {dtype} atomically");
+        Some((need, what, "add a type of 32 bits, or reduce instead"))
+    });
+    for ((is_given, feature, capability), what, instead) in computed.chain(stored).chain(added) {
+        emit.needs(capability);
+        if !is_given {
+            return Err(LowerError::Feature {
                 kernel: function.name.clone(),
-                what: what(),
+                what,
                 feature,
                 instead,
-            }),
+            });
         }
-    };
-    for dtype in values {
-        let what = || format!("computes with {dtype}");
-        require(computation(&has, dtype), &what, "use another type")?;
-    }
-    for param in &function.params {
-        let what = || format!("has {} elements in buffer `{}`", param.dtype, param.name);
-        require(
-            storage(&has, param.dtype),
-            &what,
-            "store elements of 32 bits",
-        )?;
-    }
-    for stmt in statements(&function.body) {
-        let Stmt::AtomicAdd { to, .. } = stmt else {
-            continue;
-        };
-        let Some((name, dtype)) = function.memory(*to) else {
-            continue;
-        };
-        let what = || format!("adds to `{name}` of type {dtype} atomically");
-        let instead = "add a type of 32 bits, or reduce instead";
-        require(addition(&has, *to, dtype), &what, instead)?;
     }
     Ok(())
 }

@@ -29,16 +29,8 @@ impl<'k> Emit<'k, '_> {
         let bits = self.words[usize::from(word)];
         match dtype {
             DType::Bool => bits.cast(DType::U8).cast(DType::Bool),
-            _ => {
-                // The low bits, reinterpreted.
-                let low = match dtype.size() {
-                    8 => DType::U64,
-                    4 => DType::U32,
-                    2 => DType::U16,
-                    _ => DType::U8,
-                };
-                bits.cast(low).bits(dtype)
-            }
+            // The low bits, reinterpreted.
+            _ => bits.cast(dtype.unsigned()).bits(dtype),
         }
     }
 

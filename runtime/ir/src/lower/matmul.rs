@@ -13,8 +13,8 @@
 //!  each thread             epilogue, store
 //! ```
 
-use super::emit::{Emit, Values, unravel};
-use super::passes::Plan;
+use super::emit::{Emit, unravel};
+use super::rows::Rows;
 use crate::ssa::{Axis, Builder, Function, MemoryRef, Position, Val};
 use crate::{Blocking, DType, Matmul, ProgramError};
 
@@ -63,10 +63,9 @@ pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, ProgramEr
     let (lhs, rhs) = (k.read("lhs", dtype), k.read("rhs", dtype));
     let out = k.update("out", dtype);
     let more = matmul.epilogue.iter().flat_map(|nest| &nest.buffers[1..]);
-    let more: Vec<MemoryRef<'_>> = more
-        .enumerate()
-        .map(|(index, buffer)| k.param(format!("b{}", index + 1), buffer.dtype, buffer.mode))
-        .collect();
+    let more = (1..).zip(more);
+    let more = more.map(|(index, of)| k.param(format!("b{index}"), of.dtype, of.mode));
+    let buffers: Vec<MemoryRef<'_>> = [out].into_iter().chain(more).collect();
     let words: Vec<Val<'_>> = (0..matmul.words())
         .map(|word| k.scalar(format!("w{word}"), DType::U64))
         .collect();
@@ -87,12 +86,7 @@ pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, ProgramEr
         let (column, row) = ((nth - rest * across) * columns, rest % down * rows);
         let batch = unravel(0..matmul.batch, rest / down, |axis| tile.word(axis));
         let sums = tile.sums([lhs, rhs], &batch, [row, column]);
-        tile.store(
-            sums,
-            [out].into_iter().chain(more.iter().copied()).collect(),
-            batch,
-            [row, column],
-        );
+        tile.store(sums, &buffers, &batch, [row, column]);
     });
     k.build()
 }
@@ -164,13 +158,13 @@ impl<'k> Tile<'k, '_> {
         );
     }
 
-    /// Returns the sums of a thread: for each row its columns.
+    /// Returns the sums of a thread, row by row.
     fn sums(
         &self,
         [lhs, rhs]: [MemoryRef<'k>; 2],
         batch: &[Val<'k>],
         [row, column]: [Val<'k>; 2],
-    ) -> Vec<Vec<Val<'k>>> {
+    ) -> Vec<Val<'k>> {
         let k = self.k;
         let [m, n, depth] = [0, 1, 2].map(|axis| self.word(self.matmul.batch + axis));
         let (left_base, left_strides) = self.matrix(0, batch);
@@ -213,59 +207,42 @@ impl<'k> Tile<'k, '_> {
             });
             k.barrier();
         });
-        let rows = sums.chunks(elements_per_thread[1] as usize);
-        rows.map(|row| row.iter().map(|sum| sum.get()).collect())
-            .collect()
+        sums.iter().map(|sum| sum.get()).collect()
     }
 
     /// Stores a thread's elements, after the epilogue if there is one.
     fn store(
         &self,
-        sums: Vec<Vec<Val<'k>>>,
-        buffers: Vec<MemoryRef<'k>>,
-        batch: Vec<Val<'k>>,
+        sums: Vec<Val<'k>>,
+        buffers: &[MemoryRef<'k>],
+        batch: &[Val<'k>],
         [row, column]: [Val<'k>; 2],
     ) {
         let k = self.k;
         let [m, n] = [0, 1].map(|axis| self.word(self.matmul.batch + axis));
         let (x, y) = (k.thread(), k.position(Position::Thread, Axis::Y));
-        let (base, [stride_m, stride_n]) = self.matrix(2, &batch);
+        let (base, [stride_m, stride_n]) = self.matrix(2, batch);
         let out = buffers[0];
         let [rows, columns] = self.elements_per_thread().map(i64::from);
-        for (i, sums) in sums.into_iter().enumerate() {
-            let row = row + y * rows + i as i64;
-            for (j, sum) in sums.into_iter().enumerate() {
-                let column = column + x * columns + j as i64;
-                k.when(row.lt(m) & column.lt(n), || {
-                    let product = sum.cast(out.dtype());
-                    let Some(nest) = &self.matmul.epilogue else {
-                        return out.set(base + row * stride_m + column * stride_n, product);
-                    };
-                    let emit = Emit {
-                        k,
-                        nest,
-                        words: &self.words[self.matmul.epilogue_words()..],
-                        buffers: buffers.clone(),
-                        lanes: 1,
-                        product: Some(product),
-                    };
-                    let at: Vec<Val<'k>> = batch.iter().copied().chain([row, column]).collect();
-                    epilogue(&emit, &at);
+        for (nth, sum) in (0_i64..).zip(sums) {
+            let row = row + y * rows + nth / columns;
+            let column = column + x * columns + nth % columns;
+            k.when(row.lt(m) & column.lt(n), || {
+                let product = sum.cast(out.dtype());
+                let Some(nest) = &self.matmul.epilogue else {
+                    return out.set(base + row * stride_m + column * stride_n, product);
+                };
+                let rows = Rows::new(Emit {
+                    k,
+                    nest,
+                    words: &self.words[self.matmul.epilogue_words()..],
+                    buffers: buffers.to_vec(),
+                    lanes: 1,
+                    product: Some(product),
                 });
-            }
+                rows.whole_row(&[batch, &[row, column]].concat());
+            });
         }
-    }
-}
-
-/// Emits the epilogue of one element. It has outer axes only.
-fn epilogue<'k>(emit: &Emit<'k, '_>, at: &[Val<'k>]) {
-    let plan = Plan::of(emit.nest);
-    let mut known: Values<'k> = vec![None; emit.nest.values.len()];
-    for id in &plan.row_values {
-        known[usize::from(*id)] = Some(emit.value(*id, at, &known));
-    }
-    for store in 0..emit.nest.stores.len() {
-        emit.store(store, at, &known);
     }
 }
 

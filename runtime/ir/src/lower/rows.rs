@@ -25,17 +25,14 @@ pub(super) fn function(nest: &Nest, kind: Kind) -> Result<Function, ProgramError
     let words: Vec<Val<'_>> = (0..nest.words)
         .map(|word| k.scalar(format!("w{word}"), DType::U64))
         .collect();
-    let rows = Rows {
-        emit: Emit {
-            k: &k,
-            nest,
-            words: &words,
-            buffers,
-            lanes,
-            product: None,
-        },
-        plan: Plan::of(nest),
-    };
+    let rows = Rows::new(Emit {
+        k: &k,
+        nest,
+        words: &words,
+        buffers,
+        lanes,
+        product: None,
+    });
     match kind {
         Kind::Thread { .. } => rows.thread_rows(),
         Kind::Row => rows.team_rows(Scope::Row),
@@ -45,23 +42,34 @@ pub(super) fn function(nest: &Nest, kind: Kind) -> Result<Function, ProgramError
     k.build()
 }
 
-struct Rows<'k, 'n> {
+/// The rows of a nest.
+pub(super) struct Rows<'k, 'n> {
     emit: Emit<'k, 'n>,
     plan: Plan,
 }
 
-impl<'k> Rows<'k, '_> {
+impl<'k, 'n> Rows<'k, 'n> {
+    pub(super) fn new(emit: Emit<'k, 'n>) -> Self {
+        let plan = Plan::of(emit.nest);
+        Self { emit, plan }
+    }
+
     /// Each thread computes its own rows, `lanes` neighbouring ones at once.
     fn thread_rows(&self) {
         let Emit { k, nest, lanes, .. } = self.emit;
         let rows = self.emit.volume(0..nest.outer) / i64::from(lanes);
         k.range(k.index(), rows, k.count(), |nth| {
             let outer = self.emit.unravel(0..nest.outer, nth * i64::from(lanes));
-            let known = self.row(&outer, None, |element| {
-                self.loop_over(&mut outer.clone(), k.constant(0), element);
-            });
-            self.stores(&outer, &known);
+            self.whole_row(&outer);
         });
+    }
+
+    /// Computes the row at an index of the outer axes by one thread.
+    pub(super) fn whole_row(&self, outer: &[Val<'k>]) {
+        let known = self.row(outer, None, |element| {
+            self.loop_over(&mut outer.to_vec(), self.emit.k.constant(0), element);
+        });
+        self.stores(outer, &known);
     }
 
     /// A team computes each row: a cube, or the threads of a cube that differ along x alone.

@@ -63,7 +63,7 @@ pub const LOCAL_BYTES_MAX: u64 = 16 << 10;
 pub const DEPTH_MAX: usize = 64;
 
 /// A kernel, as the program of one thread.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Function {
     /// The name.
     pub name: String,
@@ -81,22 +81,6 @@ pub struct Function {
     pub values: Vec<Type>,
     /// The statements.
     pub body: Block,
-}
-
-impl Function {
-    /// Creates a function without statements.
-    fn new(name: String, threads: [u32; 3]) -> Self {
-        Self {
-            name,
-            threads,
-            params: Vec::new(),
-            scalars: Vec::new(),
-            shared: Vec::new(),
-            locals: Vec::new(),
-            values: Vec::new(),
-            body: Vec::new(),
-        }
-    }
 }
 
 /// A bound buffer.
@@ -293,13 +277,34 @@ pub enum Stmt {
         end: ValueId,
         /// The step.
         step: ValueId,
-        /// Whether to unroll the loop. For short loops with constant bounds; the indices then are constants.
+        /// Whether devices are to unroll the loop: for short loops with constant bounds.
         unroll: bool,
         /// The block.
         body: Block,
     },
     /// Waits until all threads of the cube are here, and makes their stores visible.
     Barrier,
+}
+
+/// Returns the statements of a block and of the blocks within it, in order.
+pub fn statements(block: &Block) -> impl Iterator<Item = &Stmt> {
+    let mut open = vec![block.iter()];
+    std::iter::from_fn(move || {
+        loop {
+            let Some(stmt) = open.last_mut()?.next() else {
+                open.pop();
+                continue;
+            };
+            match stmt {
+                Stmt::If {
+                    then, otherwise, ..
+                } => open.extend([otherwise.iter(), then.iter()]),
+                Stmt::For { body, .. } => open.push(body.iter()),
+                _ => {}
+            }
+            return Some(stmt);
+        }
+    })
 }
 
 impl Function {
@@ -315,6 +320,16 @@ impl Function {
         };
         let array = arrays.get(usize::from(index))?;
         Some((&array.name, array.dtype))
+    }
+}
+
+impl Stmt {
+    /// Returns the operation of a definition.
+    pub fn op(&self) -> Option<&Op> {
+        match self {
+            Stmt::Let { op, .. } => Some(op),
+            _ => None,
+        }
     }
 }
 

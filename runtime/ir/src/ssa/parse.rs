@@ -21,7 +21,7 @@ const VALUES_MAX: ValueId = 1 << 20;
 pub fn parse(text: &str) -> Result<Function, TextError> {
     let mut reader = Reader {
         scanner: Scanner::new(text),
-        function: Function::new(String::new(), [1; 3]),
+        function: Function::default(),
         types: HashMap::new(),
     };
     reader.header()?;

@@ -16,15 +16,20 @@ pub(super) fn check(function: &Function) -> Result<(), ProgramError> {
         values: vec![true; function.values.len()],
         locals: vec![true; function.locals.len()],
         changed: true,
-        is_known: false,
+        unreached: None,
     };
-    // Each round marks at least one more local or value as divergent, or is the last.
+    // Each round marks at least one more local or value as divergent, or is the last and knows all of them.
     while analysis.changed {
-        analysis.changed = false;
-        analysis.block(&function.body, true)?;
+        (analysis.changed, analysis.unreached) = (false, None);
+        analysis.block(&function.body, true);
     }
-    analysis.is_known = true;
-    analysis.block(&function.body, true)
+    match analysis.unreached {
+        None => Ok(()),
+        Some(stmt) => Err(ProgramError::new(format!(
+            "only some threads of a cube may reach `{}`: conditions and bounds around it must be the same for all",
+            function.line(stmt)
+        ))),
+    }
 }
 
 struct Analysis<'a> {
@@ -33,28 +38,24 @@ struct Analysis<'a> {
     values: Vec<bool>,
     /// Whether the content of each local is uniform.
     locals: Vec<bool>,
+    /// Whether this round has marked a value or local as divergent.
     changed: bool,
-    /// Whether all divergent values and locals are known, so that statements can be checked.
-    is_known: bool,
+    /// The first barrier or reduction that diverged threads may reach, as far as this round knows.
+    unreached: Option<&'a Stmt>,
 }
 
-impl Analysis<'_> {
+impl<'a> Analysis<'a> {
     fn same(&self, value: u32) -> bool {
         self.values[value as usize]
     }
 
-    fn block(&mut self, body: &Block, converged: bool) -> Result<(), ProgramError> {
+    fn block(&mut self, body: &'a Block, converged: bool) {
         for stmt in body {
+            let meets = matches!(stmt, Stmt::Barrier) || matches!(stmt.op(), Some(Op::Reduce(..)));
+            if meets && !converged {
+                self.unreached.get_or_insert(stmt);
+            }
             match stmt {
-                Stmt::Barrier
-                | Stmt::Let {
-                    op: Op::Reduce(..), ..
-                } if self.is_known && !converged => {
-                    return Err(ProgramError::new(format!(
-                        "only some threads of a cube may reach `{}`: conditions and bounds around it must be the same for all",
-                        self.function.line(stmt)
-                    )));
-                }
                 Stmt::Let { value, op } => {
                     let same = self.op(op);
                     mark_divergent(&mut self.values[*value as usize], same, &mut self.changed);
@@ -76,8 +77,8 @@ impl Analysis<'_> {
                     otherwise,
                 } => {
                     let converged = converged && self.same(*condition);
-                    self.block(then, converged)?;
-                    self.block(otherwise, converged)?;
+                    self.block(then, converged);
+                    self.block(otherwise, converged);
                 }
                 Stmt::For {
                     index,
@@ -91,11 +92,10 @@ impl Analysis<'_> {
                     let uniform = [start, end, step].into_iter().all(|it| self.same(*it));
                     let index = &mut self.values[*index as usize];
                     mark_divergent(index, uniform, &mut self.changed);
-                    self.block(body, converged && uniform)?;
+                    self.block(body, converged && uniform);
                 }
             }
         }
-        Ok(())
     }
 
     fn op(&self, op: &Op) -> bool {
@@ -116,8 +116,6 @@ impl Analysis<'_> {
 
 /// Marks a value or local as divergent.
 fn mark_divergent(uniform: &mut bool, same: bool, changed: &mut bool) {
-    if *uniform && !same {
-        *uniform = false;
-        *changed = true;
-    }
+    *changed |= *uniform && !same;
+    *uniform &= same;
 }

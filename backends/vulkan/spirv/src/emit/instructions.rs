@@ -83,20 +83,28 @@ impl Emit {
         self.value(Op::ExtInst, dtype, &all)
     }
 
-    /// Loads; `aligned` is the alignment of a device address.
-    pub(crate) fn load(&mut self, of: Word, from: Word, aligned: Option<u32>) -> Word {
-        match aligned {
-            Some(bytes) => self.op(Op::Load, of, &[from, MemoryAccess::ALIGNED.bits(), bytes]),
-            None => self.op(Op::Load, of, &[from]),
-        }
+    /// Returns a pointer to a value of this type at a device address, which is aligned to so many bytes.
+    pub(crate) fn pointer_at(&mut self, address: Word, of: Word, bytes: u32) -> Word {
+        let pointer = self.pointer(StorageClass::PhysicalStorageBuffer, of);
+        let id = self.op(Op::ConvertUToPtr, pointer, &[address]);
+        self.aligned.insert(id, bytes);
+        id
     }
 
-    /// Stores; `aligned` is the alignment of a device address.
-    pub(crate) fn store(&mut self, to: Word, value: Word, aligned: Option<u32>) {
-        match aligned {
-            Some(bytes) => self.act(Op::Store, &[to, value, MemoryAccess::ALIGNED.bits(), bytes]),
-            None => self.act(Op::Store, &[to, value]),
-        }
+    /// Returns the operands of an access that state the alignment of a device address.
+    fn alignment(&self, pointer: Word) -> impl Iterator<Item = Word> + use<> {
+        let bytes = self.aligned.get(&pointer).copied().into_iter();
+        bytes.flat_map(|bytes| [MemoryAccess::ALIGNED.bits(), bytes])
+    }
+
+    pub(crate) fn load(&mut self, of: Word, from: Word) -> Word {
+        let operands: Vec<Word> = [from].into_iter().chain(self.alignment(from)).collect();
+        self.op(Op::Load, of, &operands)
+    }
+
+    pub(crate) fn store(&mut self, to: Word, value: Word) {
+        let operands = [to, value].into_iter().chain(self.alignment(to));
+        put(&mut self.code, Op::Store, operands);
     }
 
     /// Waits for all threads of the cube, and makes stores to buffers and shared memory visible to them.
@@ -151,9 +159,8 @@ impl Emit {
     }
 
     /// Announces the end and the last block of the loop that starts with the open block.
-    pub(crate) fn looping(&mut self, merge: Word, next: Word) {
-        let control = LoopControl::NONE.bits();
-        self.act(Op::LoopMerge, &[merge, next, control]);
+    pub(crate) fn looping(&mut self, merge: Word, next: Word, control: LoopControl) {
+        self.act(Op::LoopMerge, &[merge, next, control.bits()]);
     }
 
     /// Adds the value of the predecessor that control came from. `id` is new.

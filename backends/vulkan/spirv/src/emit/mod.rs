@@ -41,6 +41,10 @@ pub(crate) struct Emit {
     glsl: Word,
     /// The types and constants, by instruction and operands. Missing operands are 0, which is no id.
     known: HashMap<(Op, [Word; OPERANDS_MAX]), Word>,
+    /// The bits of the constants.
+    bits: HashMap<Word, u64>,
+    /// The alignments of the pointers to device addresses.
+    aligned: HashMap<Word, u32>,
     capabilities: Vec<Capability>,
     /// The decorations.
     decorations: Vec<Word>,
@@ -76,6 +80,8 @@ impl Emit {
             last: glsl,
             glsl,
             known: HashMap::new(),
+            bits: HashMap::new(),
+            aligned: HashMap::new(),
             capabilities: vec![Capability::Shader, Capability::Int64],
             decorations: Vec::new(),
             globals: Vec::new(),
@@ -269,12 +275,19 @@ impl Emit {
     pub(crate) fn constant(&mut self, dtype: DType, bits: u64) -> Word {
         let of = self.of(dtype);
         let (low, high) = (bits as Word, (bits >> 32) as Word);
-        match (dtype, dtype.size()) {
+        let id = match (dtype, dtype.size()) {
             (DType::Bool, _) if bits == 0 => self.unique(Op::ConstantFalse, &[of], 1),
             (DType::Bool, _) => self.unique(Op::ConstantTrue, &[of], 1),
             (_, 8) => self.unique(Op::Constant, &[of, low, high], 1),
             _ => self.unique(Op::Constant, &[of, low], 1),
-        }
+        };
+        self.bits.insert(id, bits);
+        id
+    }
+
+    /// Returns the bits of a constant; `None` for other values.
+    pub(crate) fn bits_of(&self, id: Word) -> Option<u64> {
+        self.bits.get(&id).copied()
     }
 
     pub(crate) fn u32(&mut self, value: u32) -> Word {

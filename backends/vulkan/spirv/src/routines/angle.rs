@@ -203,18 +203,11 @@ impl<'k> Math<'k> {
         let words = words.into_iter().enumerate();
         let words = words.map(|(at, word)| (at as i64, self.k.bits(self.unsigned(), word)));
         let words: Vec<_> = words.collect();
-        let local = self.is_f64().then(|| {
-            let local = self.k.local("table", DType::U64, words.len() as u32);
-            words.iter().for_each(|(at, word)| local.set(*at, *word));
-            local
-        });
-        move |index| match &local {
-            // The index of infinity is beyond the table.
-            Some(local) => local.get(index.min(words.len() as i64 - 1).bits(DType::I64)),
-            // So few words are found without memory.
-            None => words.iter().fold(self.whole(0), |found, (at, word)| {
+        // So few words are found without memory. The index of infinity is beyond them.
+        move |index| {
+            words.iter().fold(self.whole(0), |found, (at, word)| {
                 index.eq(*at).select(*word, found)
-            }),
+            })
         }
     }
 
@@ -226,8 +219,7 @@ impl<'k> Math<'k> {
         let (low_high, low) = self.wide_product(significand, low);
         let (middle_high, middle_low) = self.wide_product(significand, middle);
         let middle = middle_low + low_high;
-        let one = self.whole(1);
-        let carry = middle.lt(low_high).select(one, self.whole(0));
+        let carry = middle.lt(low_high).cast(self.unsigned());
         let high = significand * high + middle_high + carry;
         let joined = |high: Val<'k>, low: Val<'k>| {
             self.shift_left(high, 2) | self.shift_right(low, size - 2)

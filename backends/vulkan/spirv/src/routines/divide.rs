@@ -35,9 +35,8 @@ impl<'k> Math<'k> {
         let whole = under.significand.bits(self.signed());
         let (quotient, rest) = self.nearest(quotient, rest - error * whole, whole);
 
-        let one = self.k.bits(self.signed(), 1);
-        let zero = self.k.bits(self.signed(), 0);
-        let exponent = over.exponent - under.exponent + self.bias() - is_doubled.select(one, zero);
+        let doubled = is_doubled.cast(self.signed());
+        let exponent = over.exponent - under.exponent + self.bias() - doubled;
         let found = self.composed(quotient, rest, exponent);
         self.special_quotient(a, b, found, sign)
     }
@@ -124,16 +123,13 @@ impl<'k> Math<'k> {
         let half = self.shift_right(exponent, 1) + (self.bias() - 1);
         let found = self.shift_left(half, digits) + root;
         let found = self.of_bits(found.bits(self.unsigned()));
-        let (infinity, nan) = (self.number(f64::INFINITY), self.number(f64::NAN));
-        let is_positive = a.compare(CompareOp::Gt, 0.0);
-        let found = is_positive.select(a.eq(infinity).select(a, found), nan);
-        // A device that flushes subnormals must not take one for zero.
+        // Tests of bits, because a device that flushes subnormals takes one for zero.
+        let (zero, infinity) = (self.whole(0), self.whole(self.infinity_bits()));
         let magnitude = self.magnitude(bits);
-        let is_negative = self.sign(bits).compare(CompareOp::Ne, self.whole(0));
-        let is_zero = magnitude.eq(self.whole(0));
-        let is_subnormal = magnitude.lt(1_i64 << digits) & !is_negative;
-        let small = self.of_bits((self.shift_left(half, digits) + root).bits(self.unsigned()));
-        is_zero.select(a, is_subnormal.select(small, found))
+        let is_itself = magnitude.eq(zero) | bits.eq(infinity);
+        // Beyond the bits of infinity are NaN and all negative numbers.
+        let found = infinity.lt(bits).select(self.number(f64::NAN), found);
+        is_itself.select(a, found)
     }
 
     /// Returns the remainder with the sign of the dividend: long division, several binary digits at a time.

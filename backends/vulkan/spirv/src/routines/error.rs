@@ -57,10 +57,10 @@ const MIDDLE_F64: [&[f64]; 2] = [
     ],
 ];
 
-/// The same of ln(x (1 - erf x)) + x^2 + 0.5625 in 1 / x^2, for x up to 1 / 0.35. The last list has no eighth term.
-const FAR_F64: [[f64; 9]; 2] = [
-    [
-        0.0,
+/// The same of ln(x (1 - erf x)) + x^2 + 0.5625 in 1 / x^2, for greater x. FreeBSD has another table beyond 1 / 0.35; the
+/// error of this one is there below 1/400 of a unit of the result.
+const FAR_F64: [&[f64]; 2] = [
+    &[
         -9.814_329_344_169_145,
         -8.128_743_550_630_66e1,
         -1.846_050_929_067_110_4e2,
@@ -70,7 +70,7 @@ const FAR_F64: [[f64; 9]; 2] = [
         -6.938_585_727_071_818e-1,
         -9.864_944_034_847_148e-3,
     ],
-    [
+    &[
         -6.042_441_521_485_81e-2,
         6.570_249_770_319_282,
         1.086_350_055_417_794_4e2,
@@ -79,32 +79,6 @@ const FAR_F64: [[f64; 9]; 2] = [
         4.345_658_774_752_292_3e2,
         1.376_577_541_435_190_4e2,
         1.965_127_166_743_925_7e1,
-        1.0,
-    ],
-];
-
-/// The same, for greater x.
-const FARTHEST_F64: [[f64; 9]; 2] = [
-    [
-        0.0,
-        0.0,
-        -4.835_191_916_086_514e2,
-        -1.025_095_131_611_077_2e3,
-        -6.375_664_433_683_896e2,
-        -1.606_363_848_558_219_2e2,
-        -1.775_795_491_775_475_2e1,
-        -7.992_832_376_805_23e-1,
-        -9.864_942_924_700_1e-3,
-    ],
-    [
-        0.0,
-        -2.244_095_244_658_582e1,
-        4.745_285_412_069_554e2,
-        2.553_050_406_433_164_4e3,
-        3.199_858_219_508_595_5e3,
-        1.536_729_586_084_437e3,
-        3.257_925_129_965_739e2,
-        3.033_806_074_348_246e1,
         1.0,
     ],
 ];
@@ -163,14 +137,7 @@ impl<'k> Math<'k> {
         // Beyond 6 the result is one. NaN is preserved.
         let t = t.compare(CompareOp::Gt, 6.0).select(self.number(6.0), t);
         let s = self.number(1.0) / (t * t);
-        let is_far = t.lt(1.0 / 0.35);
-        let [over, under] = [0, 1].map(|part| {
-            let terms = FAR_F64[part].iter().zip(&FARTHEST_F64[part]);
-            terms.fold(self.number(0.0), |sum, (far, farthest)| {
-                let term = is_far.select(self.number(*far), self.number(*farthest));
-                sum * s + term
-            })
-        });
+        let [over, under] = FAR_F64.map(|terms| self.polynomial(terms, s));
         // The square of the high half of t is exact.
         let high = self.of_bits(self.bits(t) & self.whole(!0xffff_ffff));
         let first = self.exp(-high * high - 0.5625);

@@ -1,5 +1,5 @@
-//! Exponentials, logarithms, and hyperbolic tangents. The polynomials are those of Cephes, of FreeBSD's `e_log.c`, and
-//! of N. Juffa.
+//! Exponentials, logarithms, and hyperbolic tangents. The polynomials are those of Cephes, of FreeBSD's `e_log.c`
+//! and `e_logf.c`, and of N. Juffa.
 
 use std::f64::consts::{LOG2_E, SQRT_2};
 
@@ -12,18 +12,8 @@ use super::math::Math;
 const LN_2_F32: [f64; 2] = [0.693_359_375, -2.121_944_4e-4];
 const LN_2_F64: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
 
-/// Coefficients of (e^f - 1 - f) / f^2, the highest first.
-const EXP_F32: [f64; 6] = [
-    1.987_569_15e-4,
-    1.398_199_95e-3,
-    8.333_451_9e-3,
-    4.166_579_6e-2,
-    1.666_666_546e-1,
-    0.5,
-];
-
-/// The same: the reciprocals of the factorials from 13 down to 2.
-const EXP_F64: [f64; 12] = {
+/// Coefficients of (e^f - 1 - f) / f^2, the highest first: the reciprocals of the factorials from 13 down to 2.
+const EXP: [f64; 12] = {
     let mut terms = [0.5; 12];
     let mut index = 11;
     while index > 0 {
@@ -32,21 +22,16 @@ const EXP_F64: [f64; 12] = {
     }
     terms
 };
-
-/// Coefficients of (ln(1 + m) - m + m^2 / 2) / m^3.
-const LOG_F32: [f64; 9] = [
-    7.037_683_6e-2,
-    -1.151_461e-1,
-    1.167_699_9e-1,
-    -1.242_014_1e-1,
-    1.424_932_3e-1,
-    -1.666_805_8e-1,
-    2.000_071_5e-1,
-    -2.499_999_4e-1,
-    3.333_333e-1,
-];
+/// As many of them as an `f32` needs.
+const EXP_F32_TERMS: usize = 6;
 
 /// Coefficients in s^2, where s = f / (2 + f), of the logarithm of 1 + f.
+const LOG_F32: [f64; 4] = [
+    2.427_907_884_1e-1,
+    2.849_878_668_8e-1,
+    4.000_097_215_2e-1,
+    6.666_666_269_3e-1,
+];
 const LOG_F64: [f64; 7] = [
     1.479_819_860_511_658_6e-1,
     1.531_383_769_920_937_3e-1,
@@ -83,19 +68,23 @@ const TANH_F64: [&[f64]; 2] = [
 impl<'k> Math<'k> {
     /// Returns e^x. The scale is applied in two halves, so that subnormal results are rounded once.
     pub(super) fn exp(self, x: Val<'k>) -> Val<'k> {
-        let (ln_2, terms, ends): (_, &[f64], _) = match self.is_f64() {
-            true => (LN_2_F64, &EXP_F64, [-746.0, 710.0]),
-            false => (LN_2_F32, &EXP_F32, [-104.0, 89.0]),
+        let (terms, ends) = match self.is_f64() {
+            true => (&EXP[..], [-746.0, 710.0]),
+            false => (&EXP[EXP.len() - EXP_F32_TERMS..], [-104.0, 89.0]),
         };
         // NaN is preserved.
         let [least, most] = ends.map(|end| self.number(end));
         let x = x.lt(least).select(least, x);
         let x = most.lt(x).select(most, x);
         let (whole, n) = self.rounded(x * LOG2_E);
-        let f = whole * -ln_2[0] + x;
-        let f = whole * -ln_2[1] + f;
+        let [high, low] = self.ln_2();
+        let f = whole * -low + (whole * -high + x);
         let found = self.polynomial(terms, f) * (f * f) + f + 1.0;
         self.scaled(found, n)
+    }
+
+    fn ln_2(self) -> [f64; 2] {
+        if self.is_f64() { LN_2_F64 } else { LN_2_F32 }
     }
 
     /// Returns `a * 2^n`, where n may be out of the range of exponents by a factor of two.
@@ -117,10 +106,14 @@ impl<'k> Math<'k> {
         let exponent = parts.exponent - self.bias();
         let exponent = is_large.select(exponent + 1, exponent).cast(self.float);
         let f = fraction - 1.0;
-        let found = match self.is_f64() {
-            true => self.log_f64(f, exponent),
-            false => self.log_f32(f, exponent),
-        };
+        let half_square = f * f * 0.5;
+        let s = f / (f + 2.0);
+        let z = s * s;
+        let terms: &[f64] = if self.is_f64() { &LOG_F64 } else { &LOG_F32 };
+        let r = self.polynomial(terms, z) * z;
+        let [high, low] = self.ln_2();
+        let low = exponent * low + s * (half_square + r);
+        let found = exponent * high + (low - half_square + f);
         let zero = self.whole(0);
         let infinity = self.whole(self.infinity_bits());
         let found = magnitude
@@ -131,24 +124,6 @@ impl<'k> Math<'k> {
         let is_nan =
             infinity.lt(magnitude) | (is_negative & magnitude.compare(CompareOp::Ne, zero));
         is_nan.select(self.number(f64::NAN), found)
-    }
-
-    fn log_f32(self, m: Val<'k>, e: Val<'k>) -> Val<'k> {
-        let z = m * m;
-        let y = self.polynomial(&LOG_F32, m) * m * z;
-        let y = e * LN_2_F32[1] + y;
-        let y = z * -0.5 + y;
-        e * LN_2_F32[0] + (m + y)
-    }
-
-    fn log_f64(self, f: Val<'k>, e: Val<'k>) -> Val<'k> {
-        let half_square = f * f * 0.5;
-        let s = f / (f + 2.0);
-        let z = s * s;
-        let r = self.polynomial(&LOG_F64, z) * z;
-        let low = e * LN_2_F64[1] + s * (half_square + r);
-        let sum = low - half_square + f;
-        e * LN_2_F64[0] + sum
     }
 
     /// Returns tanh x.

@@ -78,10 +78,9 @@ impl<'k> Math<'k> {
         let sum = high + rest;
         let lost = (high - sum) + rest;
         let lost = sum.lt(0.0).select(-lost, lost);
-        let whole = |value: i64| self.k.bits(self.signed(), self.bits_of(value));
-        let lost = lost
-            .compare(CompareOp::Gt, 0.0)
-            .select(whole(1), lost.lt(0.0).select(whole(-1), whole(0)));
+        let [over, under] =
+            [CompareOp::Gt, CompareOp::Lt].map(|op| lost.compare(op, 0.0).cast(self.signed()));
+        let lost = over - under;
         let parts = self.parts(self.magnitude(self.bits(sum)));
         let significand = parts.significand.bits(self.signed());
         let found = self.composed(significand, lost, parts.exponent + scale);

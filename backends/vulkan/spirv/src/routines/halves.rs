@@ -34,8 +34,7 @@ impl<'k> Math<'k> {
     pub(super) fn narrow(self, from: DType, half: DType, a: Val<'k>) -> Val<'k> {
         let odd = match from {
             DType::F32 => a,
-            DType::F64 => self.odd_of_float(a),
-            _ => self.odd_of_integer(from, a),
+            _ => self.odd(from, a),
         };
         let bits = self.bits(odd);
         match half {
@@ -73,41 +72,21 @@ impl<'k> Math<'k> {
         (found | sign).cast(DType::U16)
     }
 
-    /// Returns an `f64` as `f32`, rounded to odd.
-    fn odd_of_float(self, a: Val<'k>) -> Val<'k> {
+    /// Returns a number of 32 or 64 bits as `f32`, rounded to odd: the neighbour whose last bit is set, unless it is exact.
+    /// The device may round to either neighbour.
+    fn odd(self, from: DType, a: Val<'k>) -> Val<'k> {
         let near = a.cast(DType::F32);
-        let back = near.cast(DType::F64);
+        let back = near.cast(from);
         let is_exact = back.eq(a) | a.compare(CompareOp::Ne, a);
-        let magnitude = |value: Val<'k>| value.bits(DType::U64) & i64::MAX;
+        let magnitude = |value: Val<'k>| match from {
+            DType::F64 => value.bits(DType::U64) & i64::MAX,
+            DType::I64 => value.unary(UnaryOp::Abs).bits(DType::U64),
+            DType::I32 => value.unary(UnaryOp::Abs).bits(DType::U32),
+            _ => value,
+        };
         let is_beyond = magnitude(a).lt(magnitude(back));
         let bits = self.bits(near);
         let odd = is_beyond.select(bits - 1, bits) | 1;
         is_exact.select(near, self.of_bits(odd))
-    }
-
-    /// Returns an integer of 32 or 64 bits as `f32`, rounded to odd: with enough of its low bits combined to one that
-    /// the rest are exact.
-    fn odd_of_integer(self, from: DType, a: Val<'k>) -> Val<'k> {
-        let is_signed = matches!(from, DType::I32 | DType::I64);
-        let wide = if is_signed { DType::I64 } else { DType::U64 };
-        let a = a.cast(wide);
-        let magnitude = if is_signed { a.unary(UnaryOp::Abs) } else { a };
-        let magnitude = magnitude.bits(DType::U64);
-        // At least 10 bits are kept, and at most 24.
-        let mut lost = self.k.bits(DType::U64, 0);
-        for (digits, bits) in [(24, 14), (38, 28), (52, 40)] {
-            let is_long = magnitude.compare(CompareOp::Ge, 1_i64 << digits);
-            let mask = self.k.bits(DType::U64, (1 << bits) - 1);
-            lost = is_long.select(mask, lost);
-        }
-        let is_inexact = (magnitude & lost).compare(CompareOp::Ne, 0);
-        let kept = magnitude & !lost;
-        let one = self.k.bits(DType::U64, 1);
-        let odd = is_inexact.select(kept | (lost + one), kept);
-        let found = odd.cast(DType::F32);
-        match is_signed {
-            true => a.lt(0).select(-found, found),
-            false => found,
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! A small language for routines on floats of one format: constants, polynomials, and the parts of a float.
 
 use millstream_ir::DType;
+use millstream_ir::scalar::Number;
 use millstream_ir::ssa::{Builder, Val};
 
 /// Floats of one format, in a function under construction.
@@ -28,11 +29,7 @@ impl<'k> Math<'k> {
 
     /// Returns the unsigned integer of the size of a float.
     pub(super) fn unsigned(self) -> DType {
-        if self.is_f64() {
-            DType::U64
-        } else {
-            DType::U32
-        }
+        self.float.unsigned()
     }
 
     /// Returns the signed integer of the size of a float.
@@ -60,28 +57,14 @@ impl<'k> Math<'k> {
 
     /// Returns a float.
     pub(super) fn number(self, value: f64) -> Val<'k> {
-        match self.is_f64() {
-            true => self.k.bits(DType::F64, value.to_bits()),
-            false => {
-                let bits = (value as f32).to_bits();
-                self.k.bits(DType::F32, bits.into())
-            }
-        }
+        let bits = Number::Float(value).bits(self.float);
+        self.k.bits(self.float, bits)
     }
 
     /// Returns an unsigned integer of the size of a float.
     pub(super) fn whole(self, value: i64) -> Val<'k> {
-        self.k.bits(self.unsigned(), self.bits_of(value))
-    }
-
-    /// Returns the bits of an integer of the size of a float.
-    pub(super) fn bits_of(self, value: i64) -> u64 {
-        let mask = if self.is_f64() {
-            u64::MAX
-        } else {
-            u32::MAX.into()
-        };
-        value as u64 & mask
+        let bits = Number::Whole(value.into()).bits(self.unsigned());
+        self.k.bits(self.unsigned(), bits)
     }
 
     /// Returns the polynomial with these coefficients, the highest first.

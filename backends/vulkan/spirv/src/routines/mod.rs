@@ -10,12 +10,15 @@
 //! | `power` | powers |
 //! | `angle` | `sin`, `cos`, of any angle |
 //! | `error` | `erf` |
+//! | `defined` | operations whose instructions are undefined for some operands |
 //! | `random` | Philox4x32-10 |
+//! | `reduce` | reductions of the threads of a cube or row |
 //!
-//! Within a routine, quotients and square roots are the plain instructions, which may be wrong by 2.5 units in the last
+//! Within a routine, its own operation is the plain instruction. So are quotients and square roots of floats, which may be wrong by 2.5 units in the last
 //! place: routines give the same guarantees for any such instruction.
 
 mod angle;
+mod defined;
 mod divide;
 mod error;
 mod exponential;
@@ -24,12 +27,13 @@ mod halves;
 mod math;
 mod power;
 mod random;
+mod reduce;
 
 use std::collections::HashMap;
 
 use math::Math;
-use millstream_ir::ssa::{Builder, Function};
-use millstream_ir::{BinaryOp, DType, UnaryOp};
+use millstream_ir::ssa::{Builder, Function, Scope};
+use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 use spirv::Word;
 
 use crate::emit::Emit;
@@ -43,12 +47,16 @@ pub(crate) enum Routine {
     Binary(BinaryOp, DType),
     /// `a * b + c`, rounded once.
     Fma(DType),
+    /// A float as an integer.
+    Truncate(DType, DType),
     /// A half as `f32`.
     Widen(DType),
     /// A number of 32 or 64 bits as a half, rounded once.
     Narrow(DType, DType),
     /// A random `u32` from a seed and a counter.
     Random,
+    /// The values of the threads of a cube or row, combined by an operation.
+    Reduce(Scope, BinaryOp, DType),
 }
 
 /// The routines that a module calls.
@@ -75,52 +83,37 @@ impl Routines {
 }
 
 impl Routine {
-    /// Returns `true` if an operation of floats is a routine.
-    pub(crate) fn has_unary(op: UnaryOp) -> bool {
-        use UnaryOp::{Cos, Erf, Exp, Log, Sin, Sqrt, Tanh};
-        matches!(op, Sqrt | Exp | Log | Sin | Cos | Tanh | Erf)
+    /// Returns the routine of an operation, if it has one.
+    pub(crate) fn of_unary(op: UnaryOp, dtype: DType) -> Option<Self> {
+        use UnaryOp::{Abs, Cos, Erf, Exp, Log, Sin, Sqrt, Tanh};
+        let has = match op {
+            Abs => dtype.is_signed(),
+            op => matches!(op, Sqrt | Exp | Log | Sin | Cos | Tanh | Erf),
+        };
+        has.then_some(Routine::Unary(op, dtype))
     }
 
-    /// Returns `true` if an operation of two floats is a routine.
-    pub(crate) fn has_binary(op: BinaryOp) -> bool {
-        matches!(op, BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow)
+    /// Returns the routine of an operation on two values, if it has one.
+    pub(crate) fn of_binary(op: BinaryOp, dtype: DType) -> Option<Self> {
+        use BinaryOp::{Div, Max, Min, Pow, Rem, Shl, Shr};
+        let has = match op {
+            Min | Max => dtype != DType::Bool,
+            op => matches!(op, Div | Rem | Pow | Shl | Shr),
+        };
+        has.then_some(Routine::Binary(op, dtype))
     }
 
-    /// Returns the types of the arguments.
-    pub(crate) fn parameters(self) -> Vec<DType> {
-        match self {
-            Routine::Unary(_, dtype) => vec![dtype],
-            Routine::Binary(_, dtype) => vec![dtype; 2],
-            Routine::Fma(dtype) => vec![dtype; 3],
-            Routine::Widen(_) => vec![DType::U16],
-            Routine::Narrow(from, _) => vec![from],
-            Routine::Random => vec![DType::U64, DType::I64],
-        }
-    }
-
-    /// Returns the type of the result.
-    pub(crate) fn result(self) -> DType {
-        match self {
-            Routine::Unary(_, dtype) | Routine::Binary(_, dtype) | Routine::Fma(dtype) => dtype,
-            Routine::Widen(_) => DType::F32,
-            Routine::Narrow(..) => DType::U16,
-            Routine::Random => DType::U32,
-        }
-    }
-
-    /// Returns the routine as a function: its launch words are the arguments, and its one store is the result.
-    pub(crate) fn function(self, has_f64: bool) -> Function {
-        let k = Builder::new("routine", [1; 3]);
-        let parameters = self.parameters().into_iter().enumerate();
-        let arguments = parameters.map(|(index, dtype)| k.scalar(format!("a{index}"), dtype));
-        let arguments: Vec<_> = arguments.collect();
-        let result = k.write("result", self.result());
-        let argument = |index: usize| arguments[index];
+    /// Returns the routine as a function for cubes of so many threads: its launch words are the arguments, and its one
+    /// store to a buffer is the result.
+    pub(crate) fn function(self, threads: [u32; 3], has_f64: bool) -> Function {
+        let k = Builder::new("routine", threads);
+        let argument = |name: &str, dtype| k.scalar(name, dtype);
         let math = |float| Math { k: &k, float };
         let value = match self {
             Routine::Unary(op, dtype) => {
-                let (math, a) = (math(dtype), argument(0));
+                let (math, a) = (math(dtype), argument("a", dtype));
                 match op {
+                    UnaryOp::Abs => a.lt(0).select(-a, a),
                     UnaryOp::Sqrt => math.sqrt(a),
                     UnaryOp::Exp => math.exp(a),
                     UnaryOp::Log => math.log(a),
@@ -131,26 +124,36 @@ impl Routine {
                 }
             }
             Routine::Binary(op, dtype) => {
-                let (math, a, b) = (math(dtype), argument(0), argument(1));
+                let (math, [a, b]) = (math(dtype), ["a", "b"].map(|name| argument(name, dtype)));
                 match op {
-                    BinaryOp::Div => math.divide(a, b),
-                    BinaryOp::Rem => math.remainder(a, b),
-                    _ => math.power(a, b),
+                    BinaryOp::Pow => math.power(a, b),
+                    BinaryOp::Min => defined::best(CompareOp::Lt, a, b),
+                    BinaryOp::Max => defined::best(CompareOp::Gt, a, b),
+                    BinaryOp::Div if dtype.is_float() => math.divide(a, b),
+                    BinaryOp::Rem if dtype.is_float() => math.remainder(a, b),
+                    BinaryOp::Div | BinaryOp::Rem => defined::quotient(op, a, b),
+                    _ => defined::shift(op, a, b),
                 }
             }
             Routine::Fma(dtype) => {
-                let operands = [0, 1, 2].map(argument);
+                let operands = ["a", "b", "c"].map(|name| argument(name, dtype));
                 match dtype == DType::F32 && has_f64 {
                     true => math(DType::F64).fused_f32(operands),
                     false => math(dtype).fused(operands),
                 }
             }
-            Routine::Widen(half) => math(DType::F32).widen(half, argument(0)),
-            Routine::Narrow(from, half) => math(DType::F32).narrow(from, half, argument(0)),
-            Routine::Random => random::random(&k, argument(0), argument(1)),
+            Routine::Truncate(from, to) => defined::truncated(&k, argument("a", from), to),
+            Routine::Widen(half) => math(DType::F32).widen(half, argument("bits", DType::U16)),
+            Routine::Narrow(from, half) => math(DType::F32).narrow(from, half, argument("a", from)),
+            Routine::Random => {
+                let seed = argument("seed", DType::U64);
+                random::random(&k, seed, argument("counter", DType::I64))
+            }
+            Routine::Reduce(scope, by, dtype) => {
+                reduce::reduce(&k, scope, by, argument("value", dtype), threads)
+            }
         };
-        result.set(0, value);
-        drop(arguments);
+        k.write("result", value.of().dtype).set(0, value);
         match k.build() {
             Ok(function) => function,
             Err(error) => unreachable!("routine {self:?}: {error}"),

@@ -24,41 +24,26 @@ const EXP: [f64; 5] = [
     1.666_666_666_666_660_2e-1,
 ];
 
-/// Numbers of a format, in two parts where there are two.
-struct Format {
-    /// log2 1.5
-    log2_one_and_half: [f64; 2],
-    /// ln 2
-    ln_2: [f64; 2],
-    /// 2 / (3 ln 2)
-    scale: [f64; 2],
-    /// A power of two that is as good as infinity for the exponent.
-    exponent_max: f64,
-    /// The greatest logarithm that matters: all beyond give 0 or infinity.
-    log2_max: f64,
-}
-
-const F64: Format = Format {
-    log2_one_and_half: [5.849_624_872_207_642e-1, 1.350_039_202_129_749e-8],
-    ln_2: [6.931_471_824_645_996e-1, -1.904_654_299_957_768e-9],
-    scale: [9.617_967_009_544_373e-1, -7.028_461_650_952_758e-9],
-    exponent_max: 18_446_744_073_709_551_616.0,
-    log2_max: 1200.0,
-};
-
-const F32: Format = Format {
-    log2_one_and_half: [5.849_609_375e-1, 1.563_220_85e-6],
-    ln_2: [6.931_457_52e-1, 1.428_606_54e-6],
-    scale: [9.619_140_625e-1, -1.173_685_74e-4],
-    exponent_max: 8_589_934_592.0,
-    log2_max: 200.0,
-};
+/// The base-2 logarithm of 3/2, the natural one of 2, and 2 / (3 ln 2), in two parts whose first has few digits.
+const LOG2_ONE_AND_HALF: [f64; 2] = [5.849_624_872_207_642e-1, 1.350_039_202_129_749e-8];
+const LN_2: [f64; 2] = [6.931_471_824_645_996e-1, -1.904_654_299_957_768e-9];
+const SCALE: [f64; 2] = [9.617_967_009_544_373e-1, -7.028_461_650_952_758e-9];
 
 impl<'k> Math<'k> {
     /// Clears the low digits, so that the product of two such numbers is exact.
     fn high(self, a: Val<'k>) -> Val<'k> {
         let low = if self.is_f64() { 0xffff_ffff } else { 0xfff };
         self.of_bits(self.bits(a) & self.whole(!low))
+    }
+
+    /// Returns a number in two floats of this format, whose first has few digits.
+    fn in_two(self, [high, low]: [f64; 2]) -> [f64; 2] {
+        if self.is_f64() {
+            return [high, low];
+        }
+        let all = high + low;
+        let first = f32::from_bits((all as f32).to_bits() & !0xfff);
+        [first.into(), all - f64::from(first)]
     }
 
     /// Returns x^y.
@@ -88,9 +73,13 @@ impl<'k> Math<'k> {
 
     /// Returns the power of a positive finite number with these bits.
     fn power_of_magnitude(self, magnitude: Val<'k>, y: Val<'k>) -> Val<'k> {
-        let format = if self.is_f64() { &F64 } else { &F32 };
-        let [high, low] = self.log2(magnitude, format);
-        let most = self.number(format.exponent_max);
+        // As good as infinity for the exponent, and for the logarithm.
+        let (exponent_max, log2_max) = match self.is_f64() {
+            true => (2_f64.powi(64), 1200.0),
+            false => (2_f64.powi(33), 200.0),
+        };
+        let [high, low] = self.log2(magnitude);
+        let most = self.number(exponent_max);
         let y = y.compare(CompareOp::Gt, most).select(most, y);
         let y = y.lt(-most).select(-most, y);
 
@@ -99,15 +88,15 @@ impl<'k> Math<'k> {
         let low = (y - y_high) * high + y * low;
         let high = y_high * high;
         let sum = low + high;
-        let most = self.number(format.log2_max);
+        let most = self.number(log2_max);
         let is_beyond = self.abs(sum).compare(CompareOp::Gt, most);
         let low = is_beyond.select(self.number(0.0), low);
         let high = is_beyond.select(self.with_sign(most, sum), high);
-        self.exp2(high, low, format)
+        self.exp2(high, low)
     }
 
     /// Returns the base-2 logarithm in two parts, of which the first has few digits.
-    fn log2(self, magnitude: Val<'k>, format: &Format) -> [Val<'k>; 2] {
+    fn log2(self, magnitude: Val<'k>) -> [Val<'k>; 2] {
         let parts = self.parts(magnitude);
         let fraction = self.fraction(parts.significand);
         // Below the root of 3/2, below the root of 3, or half of the fraction.
@@ -139,24 +128,25 @@ impl<'k> Math<'k> {
         let (u, v) = (s_high * sum_high, s_low * sum_high + sum_low * s);
         let product_high = self.high(u + v);
         let product_low = v - (product_high - u);
-        let [base_high, base_low] = format
-            .log2_one_and_half
+        let [base_high, base_low] = self
+            .in_two(LOG2_ONE_AND_HALF)
             .map(|part| is_middle.select(self.number(part), self.number(0.0)));
-        let scale = format.scale[0] + format.scale[1];
-        let z_high = product_high * format.scale[0];
-        let z_low = product_high * format.scale[1] + product_low * scale + base_low;
+        let scale = self.in_two(SCALE);
+        let z_high = product_high * scale[0];
+        let z_low = product_high * scale[1] + product_low * (scale[0] + scale[1]) + base_low;
         let high = self.high(((z_high + z_low) + base_high) + exponent);
         let low = z_low - (((high - exponent) - base_high) - z_high);
         [high, low]
     }
 
     /// Returns 2^(high + low).
-    fn exp2(self, high: Val<'k>, low: Val<'k>, format: &Format) -> Val<'k> {
+    fn exp2(self, high: Val<'k>, low: Val<'k>) -> Val<'k> {
         let (whole, n) = self.rounded(high + low);
         let high = high - whole;
         let t = self.high(low + high);
-        let u = t * format.ln_2[0];
-        let v = (low - (t - high)) * std::f64::consts::LN_2 + t * format.ln_2[1];
+        let [ln_2_high, ln_2_low] = self.in_two(LN_2);
+        let u = t * ln_2_high;
+        let v = (low - (t - high)) * std::f64::consts::LN_2 + t * ln_2_low;
         let z = u + v;
         let w = v - (z - u);
         let square = z * z;

@@ -3,7 +3,7 @@
 use millstream_ir::ssa::{Builder, Position};
 use millstream_ir::{DType, ReduceOp};
 use millstream_kernel_cases::operations::Case;
-use spirv::{Capability, Op, StorageClass};
+use spirv::{Capability, LoopControl, Op, StorageClass};
 
 use super::ALL_FEATURES;
 use super::validity::{check, targets, validate};
@@ -165,6 +165,20 @@ fn spilled_parameters_push_the_eight_bytes_of_an_address() {
         let array = first(&module, Op::TypeArray, (0, block[1]));
         let length = first(&module, Op::Constant, (1, array[2]));
         assert_eq!(length[2], pushed_words, "{parameters:?}");
+    }
+}
+
+/// Drivers keep a local array in registers only if loops over it are unrolled.
+#[test]
+fn only_loops_over_local_arrays_are_to_be_unrolled() {
+    for (is_local, control) in [(true, LoopControl::UNROLL), (false, LoopControl::NONE)] {
+        let k = Builder::new("loops", [1; 3]);
+        let (out, local) = (k.update("out", DType::F32), k.local("l", DType::F32, 4));
+        let memory = if is_local { local } else { out };
+        k.unrolled(4, |i| memory.set(i, 1.0));
+        let function = k.build().expect("the function is valid");
+        let module = lower(&function, &Target::default()).expect("it lowers");
+        first(&module, Op::LoopMerge, (2, control.bits()));
     }
 }
 
