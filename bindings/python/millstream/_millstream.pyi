@@ -541,7 +541,10 @@ class Pending(Awaitable[T_co], Generic[T_co]):
         """
 
     def done(self) -> bool:
-        """Returns whether the answer has arrived. Never blocks."""
+        """Returns whether the answer has arrived. Never blocks.
+
+        :raises DeviceForked: the process was forked since, and the answer will not arrive
+        """
 
     def result(self) -> T_co:
         """Returns the answer if it has arrived. Never blocks.
@@ -550,7 +553,10 @@ class Pending(Awaitable[T_co], Generic[T_co]):
         """
 
     def _register(self, wakeups: Wakeups, token: int) -> bool:
-        """Registers a token that `wakeups` receives each time the answer advances. Returns `True` if it has arrived."""
+        """Registers a token that `wakeups` receives each time the answer advances. Returns `True` if it has arrived.
+
+        :raises DeviceForked: the process was forked since, and the answer has not arrived
+        """
 
     def _poll(self, wakeups: Wakeups, token: int) -> bool:
         """Polls again after a wake. Returns `True` if the answer has arrived."""
@@ -735,7 +741,7 @@ class Stream:
 class CandidateSet:
     """See `millstream.TunableSet`."""
 
-    def __new__(cls, name: str, version: int, inputs: Callable[[Stream, Any], tuple[Any, ...]], candidates: Sequence[tuple[str, Callable[..., Any]]]) -> Self: ...
+    def __new__(cls, name: str, version: int, candidates: Sequence[str]) -> Self: ...
 
 @final
 class TunerCore:
@@ -743,9 +749,10 @@ class TunerCore:
 
     def __new__(cls, device: Device, folder: str | PathLike[str] | None, samples: int | None, seconds: float | None, tolerance: float | None, confidence: float | None) -> Self: ...
 
-    def run(self, set: CandidateSet, stream: Stream, key: tuple[str, object], arguments: tuple[Any, ...], policy: str, runs: bool) -> Any:
-        """Tunes a key if it is not known, detached. Runs the candidate to use, and returns what it returns; or only returns
-        its index. An exception that ends programs comes first; that of a candidate is the cause of the tuner's.
+    def run(self, set: tuple[CandidateSet, Callable[..., Any], Sequence[Callable[..., Any]]], stream: Stream, key: tuple[str, object], arguments: tuple[Any, ...], policy: str, runs: bool) -> Any:
+        """Tunes a key if it is not known, detached. The set comes with the function that makes the arguments of trials, and
+        its candidates. Runs the candidate to use, and returns what it returns; or only returns its index. An exception
+        that ends programs comes first; that of a candidate is the cause of the tuner's.
         """
 
     def outcome(self, key: str) -> dict[str, Any] | None:
