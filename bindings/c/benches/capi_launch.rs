@@ -3,7 +3,12 @@
 //!
 //!     cargo bench -p millstream-capi --bench capi_launch
 
-use std::ffi::CStr;
+#![allow(clippy::unwrap_used, reason = "a bench")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr::null;
 use std::time::{Duration, Instant};
@@ -12,20 +17,18 @@ use millstream::{
     Cpu, CubeCount, Device, DeviceOptions, Driver, Handle, Kernel, KernelHandle, Stream, read,
     update, write,
 };
-use millstream_capi::argument::{ms_argument, ms_value};
+use millstream_capi::argument::ms_value;
 use millstream_capi::buffer::{ms_buffer, ms_buffer_create};
-use millstream_capi::client::{ms_client, ms_client_create};
-use millstream_capi::device::{ms_device, ms_driver, ms_pump};
-use millstream_capi::kernel::{
-    ms_binding_desc, ms_kernel, ms_kernel_create, ms_kernel_desc, ms_scalar_desc, ms_source,
-    ms_source_kind,
-};
+use millstream_capi::client::ms_client_create;
+use millstream_capi::device::ms_pump;
+use millstream_capi::kernel::{ms_source, ms_source_kind};
 use millstream_capi::launch::{ms_cubes, ms_launch};
 use millstream_capi::native::ms_launch_args;
 use millstream_capi::opening::{ms_device_open_driven, ms_device_options};
-use millstream_capi::status::ms_status;
 use millstream_capi::stream::{ms_stream, ms_stream_create};
 use millstream_capi::types::{ms_access, ms_type};
+
+use common::{argument, given, ok, zeroed};
 
 /// Launches in a row, fewer than the mailbox holds.
 const BATCH: u32 = 64;
@@ -134,145 +137,69 @@ impl Rust {
 
 struct C {
     stream: *mut ms_stream,
-    kernel: *mut ms_kernel,
+    kernel: common::Kernel,
     buffers: [*mut ms_buffer; 3],
-    driver: *mut ms_driver,
+    opened: common::Opened,
 }
 
 impl C {
     fn open() -> Self {
-        let mut made = Self {
-            stream: std::ptr::null_mut(),
-            kernel: std::ptr::null_mut(),
-            buffers: [std::ptr::null_mut(); 3],
-            driver: std::ptr::null_mut(),
-        };
-        let (mut device, mut client): (*mut ms_device, *mut ms_client) =
-            (std::ptr::null_mut(), std::ptr::null_mut());
         let options = ms_device_options {
-            size: size_of::<ms_device_options>() as u32,
-            ordinal: 0,
             queues: 1,
             threads: 1,
-            memory_limit: 0,
-            seed: 0,
-            sample_latencies: 0,
             mailbox_capacity: MAILBOX,
-            log_level: 0,
-            log_submissions: 0,
+            ..zeroed()
         };
+        let name = c"cpu".as_ptr();
         // SAFETY: all pointers are valid, and the handles live as long as the process.
         unsafe {
-            ok(ms_device_open_driven(
-                c"cpu".as_ptr(),
-                &raw const options,
-                &raw mut device,
-                &raw mut made.driver,
-            ));
-            ok(ms_client_create(device, null(), &raw mut client));
-            ok(ms_stream_create(client, &raw mut made.stream));
-            for buffer in &mut made.buffers {
-                ok(ms_buffer_create(made.stream, 256, buffer));
+            let opened = common::Opened::by(true, |device, driver| {
+                ms_device_open_driven(name, &raw const options, device, driver)
+            });
+            let opened = opened.expect("the processor is a device");
+            let client = given(|out| ms_client_create(opened.device, null(), out));
+            let stream = given(|out| ms_stream_create(client, out));
+            let buffer = |()| given(|out| ms_buffer_create(stream, 256, out));
+            let source = ms_source {
+                kind: ms_source_kind::Native as u32,
+                function: Some(nothing),
+                ..zeroed()
+            };
+            let buffers = (&ACCESSES[..], ms_type::F32);
+            let scalars = (WORDS, ms_type::U64);
+            Self {
+                stream,
+                kernel: common::Kernel::new(client, c"nothing", buffers, scalars, &source),
+                buffers: [(); 3].map(buffer),
+                opened,
             }
-            made.kernel = kernel(client);
         }
-        made
     }
 
     fn launch(&self) {
-        let size = size_of::<ms_argument>() as u32;
-        let s = ms_argument {
-            size,
-            kind: ms_type::U64 as u32,
-            value: ms_value { u64: black_box(7) },
-        };
+        let s = argument(ms_type::U64 as u32, ms_value { u64: black_box(7) });
         let [a, b, c] = self.buffers;
-        let bind = |access: ms_access, buffer| ms_argument {
-            size,
-            kind: access as u32,
-            value: ms_value { buffer },
-        };
-        let (a, b, c) = (
-            bind(ms_access::Read, a),
-            bind(ms_access::Write, b),
-            bind(ms_access::Update, c),
-        );
+        let bind = |access: ms_access, buffer| argument(access as u32, ms_value { buffer });
+        let [read, write, update] = ACCESSES;
+        let (a, b, c) = (bind(read, a), bind(write, b), bind(update, c));
         let arguments = [a, b, c, s, s, s, s, s, s, s, s];
         // By a pointer that the optimizer does not know, as a call of a shared library is.
         let launch: unsafe extern "C" fn(_, _, _, _, _) -> _ = black_box(ms_launch);
         let cubes = ms_cubes { x: 1, y: 1, z: 1 };
+        let (stream, kernel) = (self.stream.cast_const(), self.kernel.0.cast_const());
         // SAFETY: the handles live, and the arguments are an array of this length.
-        ok(unsafe {
-            launch(
-                self.stream.cast_const(),
-                self.kernel.cast_const(),
-                cubes,
-                arguments.as_ptr(),
-                arguments.len(),
-            )
-        });
+        ok(unsafe { launch(stream, kernel, cubes, arguments.as_ptr(), arguments.len()) });
     }
 
     fn pump(&self) {
         let mut more = true;
         while more {
             // SAFETY: the driver lives.
-            ok(unsafe { ms_pump(self.driver, 10_000_000, &raw mut more) });
+            ok(unsafe { ms_pump(self.opened.driver, 10_000_000, &raw mut more) });
         }
     }
 }
 
-/// # Safety
-/// The client lives.
-unsafe fn kernel(client: *mut ms_client) -> *mut ms_kernel {
-    unsafe extern "C" fn nothing(_: *const ms_launch_args, _: *mut std::ffi::c_void) {}
-    let binding = |access: ms_access, name: &'static CStr| ms_binding_desc {
-        size: size_of::<ms_binding_desc>() as u32,
-        access: access as u32,
-        dtype: ms_type::F32 as u32,
-        reserved: 0,
-        name: name.as_ptr(),
-    };
-    let bindings = [
-        binding(ms_access::Read, c"a"),
-        binding(ms_access::Write, c"b"),
-        binding(ms_access::Update, c"c"),
-    ];
-    let scalars = [ms_scalar_desc {
-        size: size_of::<ms_scalar_desc>() as u32,
-        dtype: ms_type::U64 as u32,
-        name: c"s".as_ptr(),
-    }; WORDS];
-    let source = ms_source {
-        size: size_of::<ms_source>() as u32,
-        kind: ms_source_kind::Native as u32,
-        data: null(),
-        bytes: 0,
-        function: Some(nothing),
-        user: std::ptr::null_mut(),
-        drop: None,
-    };
-    let desc = ms_kernel_desc {
-        size: size_of::<ms_kernel_desc>() as u32,
-        may_alias: 0,
-        name: c"nothing".as_ptr(),
-        bindings: bindings.as_ptr(),
-        binding_count: bindings.len(),
-        scalars: scalars.as_ptr(),
-        scalar_count: scalars.len(),
-        sources: &raw const source,
-        source_count: 1,
-        threads: [0; 3],
-        shared_bytes: 0,
-        metadata_words: 0,
-        reserved: 0,
-    };
-    let mut kernel = std::ptr::null_mut();
-    // SAFETY: the description is valid until the call returns, and the caller keeps the client.
-    ok(unsafe { ms_kernel_create(client, &raw const desc, &raw mut kernel) });
-    kernel
-}
+const ACCESSES: [ms_access; 3] = [ms_access::Read, ms_access::Write, ms_access::Update];
 
-fn ok(status: ms_status) {
-    assert_eq!(status, ms_status::Ok);
-}
+unsafe extern "C" fn nothing(_: *const ms_launch_args, _: *mut c_void) {}

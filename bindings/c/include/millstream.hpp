@@ -32,6 +32,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -122,10 +123,10 @@ template <typename Owner, typename F, typename... Args> Owner made(F function, A
     return object;
 }
 
-// What a function reports of an object: a struct, a number or a pointer.
-template <typename Handle, typename T> T reported(ms_status (*function)(const Handle *, T *), const Handle *handle) {
-    T value = zeroed<T>();
-    check(function(handle, &value));
+// What a function reports by its last argument: a struct, a number or a pointer.
+template <typename... Parameters, typename... Args> auto reported(ms_status (*function)(Parameters...), Args... args) {
+    auto value = zeroed<std::remove_pointer_t<std::tuple_element_t<sizeof...(Args), std::tuple<Parameters...>>>>();
+    check(function(args..., &value));
     return value;
 }
 
@@ -135,20 +136,23 @@ template <typename T> ms_value value_of(T value) {
     return result;
 }
 
-// The text that a function copies, whatever its length.
-template <typename Handle, typename F> std::string text_of(const Handle *handle, F function) {
-    std::size_t needed = 256;
-    for (;;) {
-        std::string text(needed, '\0');
-        const ms_status status = function(handle, &text[0], text.size(), &needed);
-        if (status == MS_STATUS_TOO_SMALL) {
-            needed += 64; // the next text may be longer
-            continue;
+// The bytes that a function copies, whatever their number.
+template <typename Bytes, typename Handle, typename F> Bytes copied(const Handle *handle, F function) {
+    for (std::size_t needed = 192;;) {
+        Bytes bytes(needed + 64, 0); // they may be more than the last time
+        const ms_status status = function(handle, bytes.data(), bytes.size(), &needed);
+        if (status != MS_STATUS_TOO_SMALL) {
+            check(status);
+            bytes.resize(needed);
+            return bytes;
         }
-        check(status);
-        text.resize(needed - 1);
-        return text;
     }
+}
+// The text that a function copies, without its NUL.
+template <typename Handle, typename F> std::string text_of(const Handle *handle, F function) {
+    std::string text = copied<std::string>(handle, function);
+    text.pop_back();
+    return text;
 }
 
 // Passes a value to `call(T *)`, which owns it if it succeeds.
@@ -258,8 +262,7 @@ class profile : public owner<ms_profile, ms_profile_destroy> {
     std::vector<entry> entries() const {
         std::vector<entry> all(static_cast<std::size_t>(summary().entries));
         for (std::size_t index = 0; index < all.size(); index++) {
-            auto one = detail::zeroed<ms_profile_entry>();
-            check(ms_profile_get_entry(get(), index, &one));
+            const ms_profile_entry one = detail::reported(ms_profile_get_entry, get(), index);
             all[index] = {one.name, one.tasks, one.timed, one.total_ns, one.min_ns, one.max_ns};
         }
         return all;
@@ -274,14 +277,7 @@ class submission_log : public owner<ms_submission_log, ms_submission_log_destroy
 
     // The log in its file format.
     std::vector<unsigned char> encode() const {
-        std::size_t needed = 0;
-        const ms_status status = ms_submission_log_encode(get(), nullptr, 0, &needed);
-        if (status != MS_STATUS_TOO_SMALL) {
-            check(status);
-        }
-        std::vector<unsigned char> file(needed);
-        check(ms_submission_log_encode(get(), file.data(), file.size(), &needed));
-        return file;
+        return detail::copied<std::vector<unsigned char>>(get(), ms_submission_log_encode);
     }
     static submission_log decode(const void *data, std::size_t bytes) {
         return detail::made<submission_log>(ms_submission_log_decode, data, bytes);
@@ -326,9 +322,7 @@ class device : public owner<ms_device, ms_device_destroy> {
     using owner::owner;
 
     static device open(const char *backend, const ms_device_options &options = device_options()) {
-        device opened;
-        check(try_open(backend, options, opened));
-        return opened;
+        return detail::made<device>(ms_device_open, backend, &options);
     }
     [[nodiscard]] static ms_status try_open(const char *backend, const ms_device_options &options,
                                             device &out) noexcept {
@@ -347,11 +341,7 @@ class device : public owner<ms_device, ms_device_destroy> {
     profile start_profile() const { return detail::made<profile>(ms_device_start_profile, get()); }
     submission_log take_log() const { return detail::made<submission_log>(ms_device_take_log, get()); }
     ms_cuda_handles cuda() const { return detail::reported(ms_device_get_cuda, get()); }
-    void *cuda_stream(std::size_t queue) const {
-        void *found = nullptr;
-        check(ms_device_get_cuda_stream(get(), queue, &found));
-        return found;
-    }
+    void *cuda_stream(std::size_t queue) const { return detail::reported(ms_device_get_cuda_stream, get(), queue); }
 
     // Opens a device on what an engine has created: an `ms_vulkan_device` or an `ms_cuda_context`.
     template <typename Adopted>
@@ -382,9 +372,7 @@ class driver : public owner<ms_driver, ms_driver_destroy> {
 
     // Runs the device on this thread. True if there may be more to do.
     bool pump(std::chrono::nanoseconds budget) const {
-        bool more = false;
-        check(try_pump(budget, more));
-        return more;
+        return detail::reported(ms_pump, get(), detail::nanoseconds(budget));
     }
     [[nodiscard]] ms_status try_pump(std::chrono::nanoseconds budget, bool &more) const noexcept {
         return ms_pump(get(), detail::nanoseconds(budget), &more);
@@ -436,15 +424,9 @@ template <typename T, ms_access Access> struct bound : ms_argument {
 };
 
 // Arguments of launches: numbers are scalars, a buffer alone is read and written.
-template <typename T> bound<T, MS_ACCESS_READ> read(const buffer<T> &buffer) {
-    return bound<T, MS_ACCESS_READ>(ms_arg_read(buffer.get()));
-}
-template <typename T> bound<T, MS_ACCESS_WRITE> write(const buffer<T> &buffer) {
-    return bound<T, MS_ACCESS_WRITE>(ms_arg_write(buffer.get()));
-}
-template <typename T> bound<T, MS_ACCESS_UPDATE> update(const buffer<T> &buffer) {
-    return bound<T, MS_ACCESS_UPDATE>(ms_arg_update(buffer.get()));
-}
+template <typename T> auto read(const buffer<T> &buffer) { return bound<T, MS_ACCESS_READ>(ms_arg_read(buffer.get())); }
+template <typename T> auto write(const buffer<T> &buffer) { return bound<T, MS_ACCESS_WRITE>(ms_arg_write(buffer.get())); }
+template <typename T> auto update(const buffer<T> &buffer) { return bound<T, MS_ACCESS_UPDATE>(ms_arg_update(buffer.get())); }
 inline ms_argument argument(const ms_argument &argument) { return argument; }
 template <typename T> ms_argument argument(const buffer<T> &buffer) { return update(buffer); }
 template <typename T> std::enable_if_t<detail::is_number<T>, ms_argument> argument(T scalar) {
@@ -589,15 +571,9 @@ constexpr bool is_same_number = is_number<Number> && sizeof(T) == sizeof(Number)
 template <typename T, typename Number>
 struct fits<scalar_of<T>, Number> : std::bool_constant<is_same_number<T, Number>> {};
 
-template <typename... Declared> struct declarations {
-    template <typename... Given> static constexpr bool accept() {
-        if constexpr (sizeof...(Declared) == sizeof...(Given)) {
-            return (fits<Declared, Given>::value && ...);
-        } else {
-            return false;
-        }
-    }
-};
+template <typename Declared, typename Given> struct all_fit;
+template <typename... Declared, typename... Given>
+struct all_fit<std::tuple<Declared...>, std::tuple<Given...>> : std::conjunction<fits<Declared, Given>...> {};
 
 } // namespace detail
 
@@ -613,7 +589,8 @@ namespace detail {
 template <typename Kernel, typename... Given> struct accepts : std::true_type {};
 template <typename... Declared, typename... Given>
 struct accepts<typed_kernel<Declared...>, Given...>
-    : std::bool_constant<declarations<Declared...>::template accept<Given...>()> {};
+    : std::conjunction<std::bool_constant<sizeof...(Declared) == sizeof...(Given)>,
+                       all_fit<std::tuple<Declared...>, std::tuple<Given...>>> {};
 
 } // namespace detail
 
@@ -804,9 +781,7 @@ class stream
         return detail::made<buffer<T>>(ms_buffer_create, get(), detail::bytes_of<T>(count));
     }
     template <typename T> buffer<T> create(const T *elements, std::size_t count) const {
-        buffer<T> made;
-        check(try_create(elements, count, made));
-        return made;
+        return detail::made<buffer<T>>(ms_buffer_create_from, get(), elements, detail::bytes_of<T>(count));
     }
     template <typename T> buffer<T> create(const std::vector<T> &elements) const {
         return create(elements.data(), elements.size());
@@ -827,9 +802,7 @@ class stream
         return ms_write(get(), buffer.get(), elements, detail::bytes_of<T>(count));
     }
     template <typename T> readback<T> read(const buffer<T> &buffer) const {
-        readback<T> answer;
-        check(try_read(buffer, answer));
-        return answer;
+        return detail::made<readback<T>>(ms_read, get(), buffer.get());
     }
     template <typename T> [[nodiscard]] ms_status try_read(const buffer<T> &buffer, readback<T> &out) const noexcept {
         return ms_read(get(), buffer.get(), out.out());
@@ -857,10 +830,8 @@ class recorder : public task_owner<ms_recorder, ms_recorder_destroy, ms_recorder
         return detail::made<buffer<T>>(ms_recorder_parameter, get(), detail::bytes_of<T>(count));
     }
     template <typename T> millstream::parameter scalar() const {
-        millstream::parameter made;
-        made.type = static_cast<std::uint32_t>(detail::type_of<T>());
-        check(ms_recorder_scalar(get(), made.type, &made.number));
-        return made;
+        const std::uint32_t type = detail::type_of<T>();
+        return {detail::reported(ms_recorder_scalar, get(), type), type};
     }
     recording finish() const { return detail::made<recording>(ms_recorder_finish, get()); }
 };

@@ -3,32 +3,29 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::ffi::CStr;
+mod common;
+
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use millstream_capi::buffer::ms_buffer_create;
-use millstream_capi::cancel::{ms_cancel_token, ms_cancel_token_create, ms_cancel_token_destroy};
+use millstream_capi::cancel::{ms_cancel_token_create, ms_cancel_token_destroy};
 use millstream_capi::client::{ms_client_create, ms_client_destroy};
 use millstream_capi::device::ms_device_destroy;
 use millstream_capi::opening::ms_device_open;
-use millstream_capi::status::{ms_last_error, ms_status};
+use millstream_capi::status::ms_status;
 use millstream_capi::stream::{ms_stream, ms_stream_create, ms_stream_destroy};
+
+use common::{given, last_error, ok};
 
 const FORKS: u32 = 200;
 
 /// After this number of seconds a child that waits is ended by a signal.
 const PATIENCE_S: u32 = 60;
 
-#[track_caller]
-fn ok(status: ms_status) {
-    assert_eq!(status, ms_status::Ok);
-}
-
 fn make_and_destroy() {
-    let mut token: *mut ms_cancel_token = null_mut();
-    // SAFETY: the pointer is that of a local.
-    ok(unsafe { ms_cancel_token_create(&raw mut token) });
+    // SAFETY: the pointer is valid.
+    let token = given(|out| unsafe { ms_cancel_token_create(out) });
     // SAFETY: no other call uses the token.
     ok(unsafe { ms_cancel_token_destroy(token) });
 }
@@ -39,22 +36,18 @@ fn child(stream: *const ms_stream) -> i32 {
     let mut buffer = null_mut();
     // SAFETY: the handle is live, and the pointer is that of a local.
     let status = unsafe { ms_buffer_create(stream, 16, &raw mut buffer) };
-    // SAFETY: the text ends with NUL, and lives until the next failure on this thread.
-    let text = unsafe { CStr::from_ptr(ms_last_error()) };
-    let is_named = text.to_bytes().windows(5).any(|word| word == b"spawn");
-    i32::from(status != ms_status::Forked || !is_named)
+    i32::from(status != ms_status::Forked || !last_error().contains("spawn"))
 }
 
 /// I5: each call of a forked child returns, whatever another thread did at the fork.
 #[test]
 fn calls_of_a_child_return_if_another_thread_was_inside_a_call_at_the_fork_i5() {
-    let (mut device, mut client, mut stream) = (null_mut(), null_mut(), null_mut());
-    // SAFETY: the name ends with NUL, and the pointers are those of locals.
-    unsafe {
-        ok(ms_device_open(c"cpu".as_ptr(), null(), &raw mut device));
-        ok(ms_client_create(device, null(), &raw mut client));
-        ok(ms_stream_create(client, &raw mut stream));
-    }
+    // SAFETY: the name ends with NUL, and the pointers are valid.
+    let device = given(|out| unsafe { ms_device_open(c"cpu".as_ptr(), null(), out) });
+    // SAFETY: as above.
+    let client = given(|out| unsafe { ms_client_create(device, null(), out) });
+    // SAFETY: as above.
+    let stream = given(|out| unsafe { ms_stream_create(client, out) });
     let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {

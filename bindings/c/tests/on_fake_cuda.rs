@@ -2,72 +2,51 @@
 //! device plays the engine that has created them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::ffi::{CStr, c_void};
-use std::ptr::{null, null_mut};
+mod common;
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fake_cuda::Session;
-use millstream_capi::argument::{ms_argument, ms_value};
-use millstream_capi::buffer::{
-    ms_buffer, ms_buffer_create, ms_buffer_destroy, ms_fill, ms_read_into,
-};
-use millstream_capi::client::{ms_client, ms_client_create, ms_client_destroy};
+use millstream_capi::client::ms_client;
 use millstream_capi::cuda::{
     ms_cuda_context, ms_cuda_handles, ms_cuda_submit, ms_cuda_task, ms_device_adopt_cuda,
     ms_device_get_cuda, ms_device_get_cuda_stream,
 };
-use millstream_capi::device::{ms_device, ms_device_destroy, ms_driver, ms_driver_destroy};
-use millstream_capi::kernel::{
-    ms_binding_desc, ms_kernel, ms_kernel_create, ms_kernel_desc, ms_kernel_destroy,
-    ms_scalar_desc, ms_source, ms_source_kind,
-};
-use millstream_capi::launch::{ms_cubes, ms_launch};
+use millstream_capi::device::ms_device;
+use millstream_capi::kernel::ms_source_kind;
 use millstream_capi::opening::{ms_device_open, ms_device_options};
-use millstream_capi::status::{ms_last_error, ms_status};
-use millstream_capi::stream::{ms_stream, ms_stream_create, ms_stream_destroy};
+use millstream_capi::status::ms_status;
 use millstream_capi::types::{ms_access, ms_type};
+
+use common::{Kernel, Opened, User, given, last_error, ok, source, zeroed};
 
 const LEN: usize = 1000;
 
-fn last_error() -> &'static str {
-    // SAFETY: the text ends with NUL, and lives until the next failure on this thread.
-    unsafe { CStr::from_ptr(ms_last_error()) }.to_str().unwrap()
-}
-
-#[track_caller]
-fn ok(status: ms_status) {
-    assert_eq!(status, ms_status::Ok, "{}", last_error());
-}
-
 fn options(queues: u32) -> ms_device_options {
-    ms_device_options {
-        size: size_of::<ms_device_options>() as u32,
-        ordinal: 0,
-        queues,
-        threads: 0,
-        memory_limit: 0,
-        seed: 0,
-        sample_latencies: 0,
-        mailbox_capacity: 0,
-        log_level: 0,
-        log_submissions: 0,
-    }
+    ms_device_options { queues, ..zeroed() }
 }
 
-fn open(ordinal: u32, queues: u32) -> *mut ms_device {
-    let (options, mut device) = (options(queues), null_mut());
-    let options = ms_device_options { ordinal, ..options };
+fn open(ordinal: u32, queues: u32) -> Opened {
+    let (name, options) = (
+        c"cuda".as_ptr(),
+        ms_device_options {
+            ordinal,
+            ..options(queues)
+        },
+    );
     // SAFETY: all pointers are valid.
-    ok(unsafe { ms_device_open(c"cuda".as_ptr(), &raw const options, &raw mut device) });
-    device
+    Opened::by(false, |device, _| unsafe {
+        ms_device_open(name, &raw const options, device)
+    })
+    .unwrap()
 }
 
 fn handles_of(device: *const ms_device) -> ms_cuda_handles {
     let mut handles = ms_cuda_handles {
-        size: size_of::<ms_cuda_handles>() as u32,
         ordinal: 9,
-        context: null_mut(),
-        stream_count: 0,
+        ..zeroed()
     };
     // SAFETY: the device lives.
     ok(unsafe { ms_device_get_cuda(device, &raw mut handles) });
@@ -75,140 +54,28 @@ fn handles_of(device: *const ms_device) -> ms_cuda_handles {
 }
 
 fn streams_of(device: *const ms_device) -> Vec<*mut c_void> {
-    let stream = |queue| {
-        let mut stream = null_mut();
-        // SAFETY: the device lives.
-        ok(unsafe { ms_device_get_cuda_stream(device, queue, &raw mut stream) });
-        stream
-    };
+    // SAFETY: the device lives.
+    let stream = |queue| given(|out| unsafe { ms_device_get_cuda_stream(device, queue, out) });
     (0..handles_of(device).stream_count).map(stream).collect()
 }
 
 fn context(of: *const ms_device, streams: &[*mut c_void]) -> ms_cuda_context {
     ms_cuda_context {
-        size: size_of::<ms_cuda_context>() as u32,
-        reserved: 0,
         context: handles_of(of).context,
         streams: streams.as_ptr(),
         stream_count: streams.len(),
+        ..zeroed()
     }
 }
 
-/// A stream of a device, with a buffer and a kernel that fills it.
-struct User {
-    client: *mut ms_client,
-    stream: *mut ms_stream,
-    buffer: *mut ms_buffer,
-    fill: *mut ms_kernel,
-}
-
-impl User {
-    fn of(device: *const ms_device) -> Self {
-        let mut user = Self {
-            client: null_mut(),
-            stream: null_mut(),
-            buffer: null_mut(),
-            fill: null_mut(),
-        };
-        // SAFETY: all pointers are valid.
-        unsafe {
-            ok(ms_client_create(device, null(), &raw mut user.client));
-            ok(ms_stream_create(user.client, &raw mut user.stream));
-            ok(ms_buffer_create(user.stream, 4 * LEN, &raw mut user.buffer));
-        }
-        user.fill = fill_kernel(user.client);
-        user
-    }
-
-    fn argument(&self, access: ms_access) -> ms_argument {
-        let buffer = self.buffer;
-        argument(access as u32, ms_value { buffer })
-    }
-
-    /// Fills the buffer by a kernel.
-    fn launch_fill(&self, value: u32) {
-        let number = |value| argument(ms_type::U32 as u32, ms_value { u32: value });
-        let arguments = [
-            self.argument(ms_access::Write),
-            number(value),
-            number(LEN as u32),
-        ];
-        let cubes = ms_cubes { x: 4, y: 1, z: 1 };
-        // SAFETY: the handles live, and the arguments are an array of this length.
-        ok(unsafe { ms_launch(self.stream, self.fill, cubes, arguments.as_ptr(), 3) });
-    }
-
-    fn read(&self) -> Result<Vec<u32>, ms_status> {
-        let mut values = vec![0; LEN];
-        let into = values.as_mut_ptr().cast();
-        // SAFETY: the handles live, and there is room.
-        match unsafe { ms_read_into(self.stream, self.buffer, into, 4 * LEN) } {
-            ms_status::Ok => Ok(values),
-            status => Err(status),
-        }
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        // SAFETY: each handle is destroyed once.
-        unsafe {
-            ok(ms_kernel_destroy(self.fill));
-            ok(ms_buffer_destroy(self.buffer));
-            ok(ms_stream_destroy(self.stream));
-            ok(ms_client_destroy(self.client));
-        }
-    }
-}
-
-fn argument(kind: u32, value: ms_value) -> ms_argument {
-    let size = size_of::<ms_argument>() as u32;
-    ms_argument { size, kind, value }
-}
-
-fn fill_kernel(client: *const ms_client) -> *mut ms_kernel {
-    let text = include_str!("../../../tests/cuda/tests/kernels/fill.ptx");
-    let binding = ms_binding_desc {
-        size: size_of::<ms_binding_desc>() as u32,
-        access: ms_access::Write as u32,
-        dtype: ms_type::U32 as u32,
-        reserved: 0,
-        name: c"to".as_ptr(),
-    };
-    let scalar = |name: &'static CStr| ms_scalar_desc {
-        size: size_of::<ms_scalar_desc>() as u32,
-        dtype: ms_type::U32 as u32,
-        name: name.as_ptr(),
-    };
-    let scalars = [scalar(c"value"), scalar(c"n")];
-    let source = ms_source {
-        size: size_of::<ms_source>() as u32,
-        kind: ms_source_kind::Ptx as u32,
-        data: text.as_ptr().cast(),
-        bytes: text.len(),
-        function: None,
-        user: null_mut(),
-        drop: None,
-    };
-    let desc = ms_kernel_desc {
-        size: size_of::<ms_kernel_desc>() as u32,
-        may_alias: 0,
-        name: c"fill".as_ptr(),
-        bindings: &raw const binding,
-        binding_count: 1,
-        scalars: scalars.as_ptr(),
-        scalar_count: scalars.len(),
-        sources: &raw const source,
-        source_count: 1,
-        threads: [256, 1, 1],
-        shared_bytes: 0,
-        metadata_words: 0,
-        reserved: 0,
-    };
-    let mut kernel = null_mut();
-    // SAFETY: the description is valid until the call returns.
-    ok(unsafe { ms_kernel_create(client, &raw const desc, &raw mut kernel) });
-    kernel
+/// The user of a device fills its buffer by a kernel.
+fn fill_by_kernel(user: &User, value: u32) {
+    let text = include_bytes!("../../../tests/cuda/tests/kernels/fill.ptx");
+    let client: *const ms_client = user.client;
+    let buffer = (&[ms_access::Write][..], ms_type::U32);
+    let source = source(ms_source_kind::Ptx, text);
+    let kernel = Kernel::new(client, c"fill", buffer, (2, ms_type::U32), &source);
+    ok(user.launch(&kernel, 4, ms_access::Write, &[value, LEN as u32]));
 }
 
 type Fill = unsafe extern "C" fn(u64, u32, usize, *mut c_void) -> u32;
@@ -250,7 +117,8 @@ unsafe extern "C" fn refuse(_: *const ms_cuda_task, _: *mut c_void) -> i32 {
 #[test]
 fn an_adopted_context_is_used_and_not_destroyed_i10() {
     let gpu = Session::begin(1).unwrap();
-    let owner = open(0, 2);
+    let opened = open(0, 2);
+    let owner = opened.device;
     let streams = streams_of(owner);
     assert_eq!((handles_of(owner).ordinal, streams.len()), (0, 2));
     let mut none = null_mut();
@@ -264,22 +132,13 @@ fn an_adopted_context_is_used_and_not_destroyed_i10() {
     let fill = *unsafe { library.get::<Fill>("cuMemsetD32Async") }.unwrap();
     for (adopted, driven) in [(&streams[..], false), (&streams[..1], true), (&[], false)] {
         let before = gpu.calls("cuStreamCreateWithPriority");
-        let given = context(owner, adopted);
-        let options = options(2);
-        let (mut device, mut driver) = (null_mut::<ms_device>(), null_mut::<ms_driver>());
-        let out_driver = match driven {
-            true => &raw mut driver,
-            false => null_mut(),
-        };
+        let (given, options) = (context(owner, adopted), options(2));
         // SAFETY: all pointers are valid, and the owner of the context outlives the device.
-        unsafe {
-            ok(ms_device_adopt_cuda(
-                &raw const given,
-                &raw const options,
-                &raw mut device,
-                out_driver,
-            ));
-        }
+        let opened = Opened::by(driven, |device, driver| unsafe {
+            ms_device_adopt_cuda(&raw const given, &raw const options, device, driver)
+        });
+        let opened = opened.unwrap();
+        let device = opened.device;
         // The stream of the memory pool, and the queues' own if none is adopted.
         let own = if adopted.is_empty() { 3 } else { 1 };
         assert_eq!(gpu.calls("cuStreamCreateWithPriority") - before, own);
@@ -294,30 +153,25 @@ fn an_adopted_context_is_used_and_not_destroyed_i10() {
             dropped: AtomicU32::new(0),
         };
         run(device, &engine);
-        // SAFETY: each handle is destroyed once.
-        unsafe {
-            ok(ms_driver_destroy(driver));
-            ok(ms_device_destroy(device));
-        }
+        drop(opened);
         assert_eq!(engine.dropped.load(Ordering::Relaxed), 2);
     }
-    let user = User::of(owner);
-    user.launch_fill(3);
+    let user = User::of(owner, &[0; LEN]);
+    fill_by_kernel(&user, 3);
     assert_eq!(user.read(), Ok(vec![3; LEN]));
-    drop(user);
-    // SAFETY: destroyed once.
-    ok(unsafe { ms_device_destroy(owner) });
+    drop((user, opened));
     gpu.assert_clean();
 }
 
 /// Runs a kernel, a task of the engine after it, and a task of the engine that fails.
 fn run(device: *const ms_device, engine: &Engine) {
-    let user = User::of(device);
-    user.launch_fill(5);
+    let user = User::of(device, &[0; LEN]);
+    fill_by_kernel(&user, 5);
     assert_eq!(user.read(), Ok(vec![5; LEN]));
     let argument = user.argument(ms_access::Write);
     let submit = |function| {
         let (name, engine) = (c"engine".as_ptr(), (&raw const *engine).cast_mut().cast());
+        let (function, drop) = (Some(function), Some(drop_engine as _));
         // SAFETY: the handles live, and the engine outlives the device.
         unsafe {
             ms_cuda_submit(
@@ -325,8 +179,8 @@ fn run(device: *const ms_device, engine: &Engine) {
                 name,
                 &raw const argument,
                 1,
-                Some(function),
-                Some(drop_engine),
+                function,
+                drop,
                 engine,
             )
         }
@@ -340,9 +194,7 @@ fn run(device: *const ms_device, engine: &Engine) {
         text.contains("engine") && text.contains("answered 5"),
         "{text}"
     );
-    let zero = 0_u32;
-    // SAFETY: the handles live.
-    ok(unsafe { ms_fill(user.stream, user.buffer, (&raw const zero).cast(), 4) });
+    user.fill(0);
     assert_eq!(user.read(), Ok(vec![0; LEN]));
 }
 
@@ -352,38 +204,32 @@ fn wrong_contexts_are_refused_i7() {
     let gpu = Session::begin(2).unwrap();
     gpu.set_gpu_count(2);
     let (one, other) = (open(0, 1), open(1, 1));
-    let (streams, null_stream) = (streams_of(other), [null_mut()]);
-    let good = context(one, &[]);
+    let (streams, null_stream) = (streams_of(other.device), [null_mut()]);
+    let good = context(one.device, &[]);
     let adopt = |given: ms_cuda_context, options: &ms_device_options| {
-        let mut device = null_mut();
         // SAFETY: all pointers are valid, and both devices outlive the one that is opened here.
-        let status =
-            unsafe { ms_device_adopt_cuda(&raw const given, options, &raw mut device, null_mut()) };
-        assert!(device.is_null());
-        status
+        let opened = Opened::by(false, |device, driver| unsafe {
+            ms_device_adopt_cuda(&raw const given, options, device, driver)
+        });
+        opened.err()
     };
     let limited = ms_device_options {
         memory_limit: 1 << 20,
         ..options(1)
     };
-    assert_eq!(adopt(good, &limited), ms_status::InvalidArgument);
+    let wrong = Some(ms_status::InvalidArgument);
+    assert_eq!(adopt(good, &limited), wrong);
     let no_context = ms_cuda_context {
         context: null_mut(),
         ..good
     };
-    assert_eq!(adopt(no_context, &options(1)), ms_status::InvalidArgument);
-    let null_stream = context(one, &null_stream);
-    assert_eq!(adopt(null_stream, &options(1)), ms_status::InvalidArgument);
-    let mixed = context(one, &streams);
-    assert_eq!(adopt(mixed, &options(1)), ms_status::Unavailable);
-    assert!(
-        last_error().contains("to another context"),
-        "{}",
-        last_error()
-    );
-    for device in [one, other] {
-        // SAFETY: destroyed once.
-        ok(unsafe { ms_device_destroy(device) });
-    }
+    assert_eq!(adopt(no_context, &options(1)), wrong);
+    let null_stream = context(one.device, &null_stream);
+    assert_eq!(adopt(null_stream, &options(1)), wrong);
+    let mixed = context(one.device, &streams);
+    assert_eq!(adopt(mixed, &options(1)), Some(ms_status::Unavailable));
+    let text = last_error();
+    assert!(text.contains("to another context"), "{text}");
+    drop((one, other));
     gpu.assert_clean();
 }

@@ -34,10 +34,13 @@ class _Hub:
         """Calls `wake` once the answer has arrived. Returns a token, or `None` if it has and `wake` is not called."""
         token = next(self.tokens)
         self.waiting[token] = (pending, wake)
+        try:
+            has_arrived = pending._register(self.wakeups, token)
+        except BaseException:
+            del self.waiting[token]
+            raise
         # The thread that takes the entry out is the one that wakes.
-        if pending._register(self.wakeups, token) and self.waiting.pop(token, None) is not None:
-            return None
-        return token
+        return None if has_arrived and self.waiting.pop(token, None) is not None else token
 
     def remove(self, token: int) -> None:
         """Forgets an answer."""

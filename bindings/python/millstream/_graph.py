@@ -68,17 +68,17 @@ class Graph:
 
     def full(self, shape: Shape, value: Number, dtype: DTypeLike) -> LazyBuffer:
         """Makes a buffer that is filled with a number."""
-        return LazyBuffer(self._constant("full", value, dtype).broadcast_to(lengths("full", [shape])))
+        return LazyBuffer(self._constant("full", value, dtype).apply("broadcast_to", lengths("full", [shape])))
 
     def zeros(self, shape: Shape, dtype: DTypeLike) -> LazyBuffer:
         """Makes a buffer that is filled with zeros."""
-        zero = self._constant("zeros", 0, "i64").cast(dtype)
-        return LazyBuffer(zero.broadcast_to(lengths("zeros", [shape])))
+        zero = self._constant("zeros", 0, "i64").apply("cast", dtype)
+        return LazyBuffer(zero.apply("broadcast_to", lengths("zeros", [shape])))
 
     def ones(self, shape: Shape, dtype: DTypeLike) -> LazyBuffer:
         """Makes a buffer that is filled with ones."""
-        one = self._constant("ones", 1, "i64").cast(dtype)
-        return LazyBuffer(one.broadcast_to(lengths("ones", [shape])))
+        one = self._constant("ones", 1, "i64").apply("cast", dtype)
+        return LazyBuffer(one.apply("broadcast_to", lengths("ones", [shape])))
 
     def arange(self, length: Extent) -> LazyBuffer:
         """Makes the numbers from 0 to `length`, without it, as `i64`."""

@@ -36,23 +36,21 @@ class LazyBuffer(Views):
 
     def take(self, indices: LazyBuffer, axis: int) -> LazyBuffer:
         """Returns the rows along an axis that `indices`, of `i64`, name. An index out of range reads zeros."""
-        return LazyBuffer(self._node.indexed("take", axis, *_nodes("take", [indices])))
+        return LazyBuffer(self._node.apply("take", axis, *_nodes("take", [indices])))
 
     def gather(self, index: LazyBuffer, axis: int) -> LazyBuffer:
         """Returns the elements ``self[i, index[i, j, ..], ..]`` with the index at `axis`; ``numpy.take_along_axis``.
         An index out of range reads 0."""
-        return LazyBuffer(self._node.indexed("gather", axis, *_nodes("gather", [index])))
+        return LazyBuffer(self._node.apply("gather", axis, *_nodes("gather", [index])))
 
     def scatter(self, index: LazyBuffer, values: LazyBuffer, axis: int) -> LazyBuffer:
         """Returns a copy in which ``copy[i, index[i, j, ..], ..] = values[i, j, ..]``, with the index at `axis`. Of
         several values for one place the last remains; an index out of range is ignored."""
-        places, stored = _nodes("scatter", [index, values])
-        return LazyBuffer(self._node.scatter(axis, places, stored, False))
+        return LazyBuffer(self._node.apply("scatter", axis, *_nodes("scatter", [index, values])))
 
     def scatter_add(self, index: LazyBuffer, values: LazyBuffer, axis: int) -> LazyBuffer:
         """As `scatter`, but adds the values to the elements, in order."""
-        places, added = _nodes("scatter_add", [index, values])
-        return LazyBuffer(self._node.scatter(axis, places, added, True))
+        return LazyBuffer(self._node.apply("scatter_add", axis, *_nodes("scatter_add", [index, values])))
 
     def set(self, values: LazyBuffer | Number) -> LazyBuffer:
         """Stores values of this shape into the memory of this buffer. The result *is* this buffer, in its new version.
@@ -62,12 +60,13 @@ class LazyBuffer(Views):
         """
         node = self._operand("set", values)
         if not isinstance(values, LazyBuffer):
-            node = node.broadcast_to(self.sizes)
-        return LazyBuffer(self._node.binary("set", node))
+            node = node.apply("broadcast_to", self.sizes)
+        return LazyBuffer(self._node.apply("set", node))
 
     def set_rows(self, axis: int, start: Extent, values: LazyBuffer) -> LazyBuffer:
         """As `set`, for the rows from `start` on along an axis."""
-        return LazyBuffer(self._node.set_rows(axis, self._count("set_rows", start), *_nodes("set_rows", [values])))
+        rows = self._count("set_rows", start), *_nodes("set_rows", [values])
+        return LazyBuffer(self._node.apply("set_rows", axis, *rows))
 
     def grad(self, of: Sequence[LazyBuffer]) -> list[LazyBuffer]:
         """Returns the gradients of the sum of this buffer with respect to each element of these. If it does not depend on
@@ -76,7 +75,7 @@ class LazyBuffer(Views):
 
     def detach(self) -> LazyBuffer:
         """Returns the same values, through which no gradient flows."""
-        return LazyBuffer(self._node.unary("detach"))
+        return LazyBuffer(self._node.apply("detach"))
 
     def eval(self, stream: Stream) -> np.ndarray[Any, np.dtype[Any]]:
         """Schedules, compiles and runs an expression of existing buffers, waits for it, and returns the values.

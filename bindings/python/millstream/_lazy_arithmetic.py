@@ -23,10 +23,10 @@ class Arithmetic(LazyBase):
     __slots__ = ()
 
     def _unary(self, op: str) -> Self:
-        return self._of(self._node.unary(op))
+        return self._of(self._node.apply(op))
 
     def _binary(self, op: str, other: LazyBase | Number) -> Self:
-        return self._of(self._node.binary(op, self._operand(op, other)))
+        return self._of(self._node.apply(op, self._operand(op, other)))
 
     def _reflected(self, op: str, other: Number) -> Self:
         """Returns a number as the left operand."""
@@ -67,7 +67,7 @@ class Arithmetic(LazyBase):
     def __floordiv__(self, other: LazyBase | Number) -> Self:
         """Divides and rounds towards minus infinity. An integer divided by zero is 0."""
         divisor = self._of(self._operand("floor_divide", other))
-        rest = self._of(self._node.binary("remainder", divisor._node))
+        rest = self._of(self._node.apply("remainder", divisor._node))
         differs = rest._differs_in_sign(divisor)
         if self._is_float:
             # As NumPy: from the remainder, which is exact, rather than from a rounded quotient.
@@ -76,7 +76,7 @@ class Arithmetic(LazyBase):
             floor = quotient.floor()
             floor = (quotient - floor > 0.5)._choose(floor + 1, floor)
             return divisor._binary("equal", 0)._choose(self / divisor, floor)
-        quotient = self._of(self._node.binary("divide", divisor._node))
+        quotient = self._of(self._node.apply("divide", divisor._node))
         return differs._choose(quotient - 1, quotient)
 
     def __rfloordiv__(self, other: Number) -> Self:
@@ -85,7 +85,7 @@ class Arithmetic(LazyBase):
     def __mod__(self, other: LazyBase | Number) -> Self:
         """Returns the remainder of ``//``, with the sign of the divisor. That of an integer by zero is 0."""
         divisor = self._of(self._operand("remainder", other))
-        rest = self._of(self._node.binary("remainder", divisor._node))
+        rest = self._of(self._node.apply("remainder", divisor._node))
         return rest._differs_in_sign(divisor)._choose(rest + divisor, rest)
 
     def _differs_in_sign(self, divisor: Self) -> Self:
@@ -97,7 +97,7 @@ class Arithmetic(LazyBase):
 
     def fmod(self, other: LazyBase | Number) -> Self:
         """Returns the remainder with the sign of the dividend."""
-        return self._of(self._node.binary("remainder", self._operand("fmod", other)))
+        return self._of(self._node.apply("remainder", self._operand("fmod", other)))
 
     def __pow__(self, other: LazyBase | Number) -> Self:
         """Raises floats to a power, and integers to a power that is a Python integer of at least 0."""
@@ -113,7 +113,7 @@ class Arithmetic(LazyBase):
                 result = result * square
             other >>= 1
             square = square * square if other else square
-        return result._of(result._node.broadcast_to(self.sizes))
+        return result._of(result._node.apply("broadcast_to", self.sizes))
 
     def __rpow__(self, other: Number) -> Self:
         return self._reflected("power", other) ** self
@@ -267,14 +267,14 @@ class Arithmetic(LazyBase):
     def cast(self, dtype: DTypeLike) -> Self:
         """Converts the elements. Floats to integers round towards 0 and saturate, and NaN becomes 0; integers to narrower
         ones keep the low bits; to `bool_` everything but zero is true."""
-        return self._of(self._node.cast(dtype))
+        return self._of(self._node.apply("cast", dtype))
 
     def astype(self, dtype: DTypeLike) -> Self:
         """As `cast`."""
         return self.cast(dtype)
 
     def _choose(self, yes: Self, no: Self) -> Self:
-        return self._of(self._node.select(yes._node, no._node))
+        return self._of(self._node.apply("where", yes._node, no._node))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Makes ``numpy.exp(x)`` a node, and refuses arrays of NumPy as operands."""
@@ -308,5 +308,5 @@ def choose(condition: LazyBase, yes: LazyBase | Number, no: LazyBase | Number) -
         raise ArgumentError("`where`: the condition must be a lazy buffer of bool, such as `x > 0`")
     if not isinstance(typed, LazyBase):
         condition._refuse("where", "two numbers have no type: make one of them a node by `graph.constant(..)`")
-    node = condition._node.select(typed._operand("where", yes), typed._operand("where", no))
+    node = condition._node.apply("where", typed._operand("where", yes), typed._operand("where", no))
     return typed._of(node)

@@ -86,7 +86,7 @@ class LazyBase:
             self._refuse(op, f"{name} cannot represent the float {number!r}: `astype` the buffer to `f32` or `f64` first")
         if isinstance(number, bool) and name != "bool":
             number = int(number)
-        return self._node.number(op, number)
+        return self._node.apply("number", number, name=op)
 
     def _refuse(self, op: str, why: str) -> NoReturn:
         raise ArgumentError(f"`{op}` of {self._name} {list(self.sizes)}: {why}")

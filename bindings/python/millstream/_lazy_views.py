@@ -42,7 +42,7 @@ class Views(Arithmetic):
 
     def reshape(self, *shape: Extent | Sequence[Extent]) -> Self:
         """Returns the elements, in row-major order, in another shape. One length may be -1: it is inferred."""
-        return self._of(self._node.reshape("reshape", lengths("reshape", shape, -1)))
+        return self._of(self._node.apply("reshape", lengths("reshape", shape, -1)))
 
     def ravel(self) -> Self:
         """Returns the elements as one axis."""
@@ -50,11 +50,11 @@ class Views(Arithmetic):
 
     def broadcast_to(self, shape: Extent | Sequence[Extent]) -> Self:
         """Repeats axes of length 1, and adds axes in front."""
-        return self._of(self._node.broadcast_to(lengths("broadcast_to", [shape])))
+        return self._of(self._node.apply("broadcast_to", lengths("broadcast_to", [shape])))
 
     def unsqueeze(self, axis: int) -> Self:
         """Inserts an axis of length 1; ``numpy.expand_dims``."""
-        return self._of(self._node.along("unsqueeze", axis))
+        return self._of(self._node.apply("unsqueeze", axis))
 
     def squeeze(self, axis: Axes = None) -> Self:
         """Removes axes of length 1: all of them, or these."""
@@ -64,7 +64,7 @@ class Views(Arithmetic):
             axes = self._axes("squeeze", axis)
         node = self._node
         for index in sorted(axes, reverse=True):
-            node = node.along("squeeze", index)
+            node = node.apply("squeeze", index)
         return self._of(node)
 
     def transpose(self, *axes: int | Sequence[int]) -> Self:
@@ -72,14 +72,14 @@ class Views(Arithmetic):
         order: list[int] = list(reversed(range(self.ndim)))
         if axes:
             order = [operator.index(axis) for axis in (axes[0] if isinstance(axes[0], Sequence) else axes)]  # type: ignore[arg-type]
-        return self._of(self._node.permute("transpose", order))
+        return self._of(self._node.apply("permute", order, name="transpose"))
 
     def swapaxes(self, first: int, second: int) -> Self:
         """Exchanges two axes."""
         (one,), (other,) = self._axes("swapaxes", first), self._axes("swapaxes", second)
         order = list(range(self.ndim))
         order[one], order[other] = other, one
-        return self._of(self._node.permute("swapaxes", order))
+        return self._of(self._node.apply("permute", order, name="swapaxes"))
 
     @property
     def T(self) -> Self:
@@ -93,7 +93,7 @@ class Views(Arithmetic):
 
     def narrow(self, axis: int, start: Extent, length: Extent) -> Self:
         """Returns the elements from `start` to ``start + length`` along an axis."""
-        return self._of(self._node.narrow("narrow", axis, self._count("narrow", start), self._count("narrow", length)))
+        return self._of(self._node.apply("narrow", axis, self._count("narrow", start), self._count("narrow", length)))
 
     def __len__(self) -> int:
         length = self.sizes[0] if self.sizes else None
@@ -140,7 +140,7 @@ class Views(Arithmetic):
         place = index + length if index < 0 else index
         if not 0 <= place < length:
             self._refuse("getitem", f"index {index} is out of range for axis {axis} of length {length}")
-        return self._of(self._node.narrow("getitem", axis, place, 1).along("squeeze", axis))
+        return self._of(self._node.apply("narrow", axis, place, 1, name="getitem").apply("squeeze", axis))
 
     def _known(self, axis: int) -> int:
         length = self.sizes[axis]
@@ -157,10 +157,10 @@ class Views(Arithmetic):
             start = places.start if len(places) else 0
             if start == 0 and len(places) == length:
                 return self
-            return self._of(self._node.narrow("getitem", axis, start, len(places)))
+            return self._of(self._node.apply("narrow", axis, start, len(places), name="getitem"))
         # The index of each element along the axis, from a leaf of the same graph.
-        index = self._node.places(len(places), places.start, places.step)
-        return self._of(self._node.indexed("take", axis, index))
+        index = self._node.apply("places", len(places), places.start, places.step, name="getitem")
+        return self._of(self._node.apply("take", axis, index))
 
     def _axes(self, op: str, axes: Axes) -> list[int]:
         """Returns axes from the start, each once."""
@@ -180,7 +180,7 @@ class Views(Arithmetic):
         return number
 
     def _reduce(self, op: str, axis: Axes, keepdims: bool) -> Self:
-        return self._of(self._node.reduce(op, self._axes(op, axis), keepdims))
+        return self._of(self._node.apply(op, self._axes(op, axis), keepdims))
 
     def _wide(self, dtype: DTypeLike | None) -> Self:
         """Returns the operand of a sum: as in NumPy, sums of narrower integers and of bools have 64 bits."""
@@ -250,19 +250,19 @@ class Views(Arithmetic):
 
     def cumsum(self, axis: int, *, dtype: DTypeLike | None = None) -> Self:
         """Returns running sums along an axis; `dtype` is that of `sum`."""
-        return self._of(self._wide(dtype)._node.along("cumsum", axis))
+        return self._of(self._wide(dtype)._node.apply("cumsum", axis))
 
     def flip(self, axis: int) -> Self:
         """Reverses the elements along an axis."""
-        return self._of(self._node.along("flip", axis))
+        return self._of(self._node.apply("flip", axis))
 
     def roll(self, by: int, axis: int) -> Self:
         """Rotates the elements along an axis by `by` places."""
-        return self._of(self._node.roll(axis, by))
+        return self._of(self._node.apply("roll", axis, by))
 
     def repeat(self, times: Extent, axis: int) -> Self:
         """Repeats each element along an axis, one after the other."""
-        return self._of(self._node.repeat(axis, self._count("repeat", times)))
+        return self._of(self._node.apply("repeat", axis, self._count("repeat", times)))
 
     def pad(self, axis: int, before: Extent, after: Extent, value: Number = 0) -> Self:
         """Adds elements of a value at both ends of an axis."""
@@ -271,7 +271,7 @@ class Views(Arithmetic):
         for length in (before, after):
             shape = list(self.sizes)
             shape[self._axes("pad", axis)[0]] = self._count("pad", length)
-            ends.append(number.broadcast_to(shape))
+            ends.append(number.apply("broadcast_to", shape))
         return self._of(self._node.cat("pad", [ends[0], self._node, ends[1]], axis))
 
     def __matmul__(self, right: LazyBase) -> Self:
@@ -282,10 +282,10 @@ class Views(Arithmetic):
         if not self.ndim or not right.ndim:
             self._refuse("matmul", f"an operand has no axes, the other {list(right.sizes)}: use `*`")
         left, other = self._node, right._node
-        left = left.along("unsqueeze", 0) if self.ndim == 1 else left
-        other = other.along("unsqueeze", 1) if right.ndim == 1 else other
-        node = left.binary("matmul", other)
-        node = node.along("squeeze", -1) if right.ndim == 1 else node
+        left = left.apply("unsqueeze", 0) if self.ndim == 1 else left
+        other = other.apply("unsqueeze", 1) if right.ndim == 1 else other
+        node = left.apply("matmul", other)
+        node = node.apply("squeeze", -1) if right.ndim == 1 else node
         if self.ndim == 1:
-            node = node.along("squeeze", -1 if right.ndim == 1 else -2)
+            node = node.apply("squeeze", -1 if right.ndim == 1 else -2)
         return self._of(node)

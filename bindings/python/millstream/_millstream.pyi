@@ -355,46 +355,15 @@ class Length:
 
 @final
 class LazyNode:
-    """A node of an expression; `millstream.LazyBuffer` has its operators. Most methods take the name of the operation."""
+    """A node of an expression; `millstream.LazyBuffer` has its operators."""
 
-    def number(self, op: str, value: Number) -> LazyNode:
-        """Returns a number of this node's type, without axes."""
+    def apply(self, op: str, *arguments: Any, name: str | None = None) -> LazyNode:
+        """Adds an operation on this node: `add(other)`, `exp()`, `sum(axes, keeps)`, `narrow(axis, start, length)`, ..
+        `name` is its name in messages, if that is another.
 
-    def places(self, length: int, start: int, step: int) -> LazyNode:
-        """Returns the indices of a slice with a step: `start + step * 0, 1, ..`."""
-
-    def unary(self, op: str) -> LazyNode: ...
-
-    def binary(self, op: str, other: LazyNode) -> LazyNode:
-        """An operation on two nodes of one type. `divide`, `remainder` and the shifts are those of the runtime."""
-
-    def reduce(self, op: str, axes: Sequence[int] | None, keeps: bool) -> LazyNode: ...
-
-    def select(self, yes: LazyNode, no: LazyNode) -> LazyNode: ...
-
-    def cast(self, dtype: DTypeLike) -> LazyNode: ...
-
-    def reshape(self, op: str, shape: Sequence[Extent]) -> LazyNode: ...
-
-    def broadcast_to(self, shape: Sequence[Extent]) -> LazyNode: ...
-
-    def permute(self, op: str, axes: Sequence[int]) -> LazyNode: ...
-
-    def along(self, op: str, axis: int) -> LazyNode:
-        """An operation along one axis."""
-
-    def narrow(self, op: str, axis: int, start: Extent, len: Extent) -> LazyNode: ...
-
-    def roll(self, axis: int, by: int) -> LazyNode: ...
-
-    def repeat(self, axis: int, times: Extent) -> LazyNode: ...
-
-    def indexed(self, op: str, axis: int, index: LazyNode) -> LazyNode:
-        """`take` or `gather` of rows or elements by an index of `i64`."""
-
-    def scatter(self, axis: int, index: LazyNode, values: LazyNode, adds: bool) -> LazyNode: ...
-
-    def set_rows(self, axis: int, start: Extent, values: LazyNode) -> LazyNode: ...
+        `divide`, `remainder` and the shifts are those of the runtime. `number(value)` is a number of this node's type,
+        without axes, and `places(length, start, step)` the indices of a slice.
+        """
 
     def grad(self, of: Sequence[LazyNode]) -> list[LazyNode]:
         """The gradients of the sum of this node."""
@@ -572,7 +541,10 @@ class Pending(Awaitable[T_co], Generic[T_co]):
         """
 
     def done(self) -> bool:
-        """Returns whether the answer has arrived. Never blocks."""
+        """Returns whether the answer has arrived. Never blocks.
+
+        :raises DeviceForked: the process was forked since, and the answer will not arrive
+        """
 
     def result(self) -> T_co:
         """Returns the answer if it has arrived. Never blocks.
@@ -581,7 +553,10 @@ class Pending(Awaitable[T_co], Generic[T_co]):
         """
 
     def _register(self, wakeups: Wakeups, token: int) -> bool:
-        """Registers a token that `wakeups` receives each time the answer advances. Returns `True` if it has arrived."""
+        """Registers a token that `wakeups` receives each time the answer advances. Returns `True` if it has arrived.
+
+        :raises DeviceForked: the process was forked since, and the answer has not arrived
+        """
 
     def _poll(self, wakeups: Wakeups, token: int) -> bool:
         """Polls again after a wake. Returns `True` if the answer has arrived."""
@@ -766,7 +741,7 @@ class Stream:
 class CandidateSet:
     """See `millstream.TunableSet`."""
 
-    def __new__(cls, name: str, version: int, inputs: Callable[[Stream, Any], tuple[Any, ...]], candidates: Sequence[tuple[str, Callable[..., Any]]]) -> Self: ...
+    def __new__(cls, name: str, version: int, candidates: Sequence[str]) -> Self: ...
 
 @final
 class TunerCore:
@@ -774,9 +749,10 @@ class TunerCore:
 
     def __new__(cls, device: Device, folder: str | PathLike[str] | None, samples: int | None, seconds: float | None, tolerance: float | None, confidence: float | None) -> Self: ...
 
-    def run(self, set: CandidateSet, stream: Stream, key: tuple[str, object], arguments: tuple[Any, ...], policy: str, runs: bool) -> Any:
-        """Tunes a key if it is not known, detached. Runs the candidate to use, and returns what it returns; or only returns
-        its index. An exception that ends programs comes first; that of a candidate is the cause of the tuner's.
+    def run(self, set: tuple[CandidateSet, Callable[..., Any], Sequence[Callable[..., Any]]], stream: Stream, key: tuple[str, object], arguments: tuple[Any, ...], policy: str, runs: bool) -> Any:
+        """Tunes a key if it is not known, detached. The set comes with the function that makes the arguments of trials, and
+        its candidates. Runs the candidate to use, and returns what it returns; or only returns its index. An exception
+        that ends programs comes first; that of a candidate is the cause of the tuner's.
         """
 
     def outcome(self, key: str) -> dict[str, Any] | None:

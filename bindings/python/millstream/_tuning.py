@@ -37,6 +37,9 @@ Under the last two a candidate that fails is not forgotten."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_Made = tuple[_millstream.CandidateSet, Callable[..., Any], list[Callable[..., Any]]]
+"""The set of the runtime, which has the names of the candidates alone, and the functions."""
+
 
 class TunableSet:
     """Candidates that all compute the same, each a function of a stream and the arguments of `Tuner.run`.
@@ -55,7 +58,7 @@ class TunableSet:
         self._inputs = inputs
         self._version = version
         self._candidates: dict[str, Callable[..., Any]] = {}
-        self._made: _millstream.CandidateSet | None = None
+        self._made: _Made | None = None
         self._lock = threading.Lock()
 
     def candidate(self, function: F) -> F:
@@ -79,11 +82,11 @@ class TunableSet:
         """The names of the candidates, in order."""
         return tuple(self._candidates)
 
-    def _set(self) -> _millstream.CandidateSet:
+    def _set(self) -> _Made:
         with self._lock:
             if self._made is None:
-                candidates = list(self._candidates.items())
-                self._made = _millstream.CandidateSet(self.name, self._version, self._inputs, candidates)
+                core = _millstream.CandidateSet(self.name, self._version, list(self._candidates))
+                self._made = core, self._inputs, list(self._candidates.values())
             return self._made
 
     def _key(self, key: object) -> str:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
+import operator
+from collections.abc import Iterable
 from typing import Any, Generic, NoReturn, TypeVar, Union
 
 import numpy as np
 
+from millstream._errors import ArgumentError
 from millstream._values import Value
 
 __all__ = [
@@ -125,6 +129,20 @@ for _class in CLASSES.values():
     _class.dtype = _NumpyDType()  # type: ignore[assignment]
 
 
+def reshaped(shape: tuple[int, ...], itemsize: int, given: tuple[Any, ...]) -> list[int]:
+    """Returns the lengths of as many elements in another shape: of ``x.reshape(2, -1)`` and of ``x.reshape((2, -1))``."""
+    lengths = [operator.index(each) for each in (given[0] if len(given) == 1 and isinstance(given[0], Iterable) else given)]
+    size, known = math.prod(shape), math.prod(length for length in lengths if length != -1)
+    if lengths.count(-1) == 1 and known > 0 and size % known == 0:
+        lengths[lengths.index(-1)] = size // known
+    # A length of 0 counts as 1, since consumers read the strides.
+    if itemsize * math.prod(max(length, 1) for length in lengths) >= 1 << 63:
+        raise ArgumentError(f"elements of {itemsize} bytes of shape {tuple(lengths)} exceed 2^63 bytes")
+    if min(lengths, default=0) < 0 or math.prod(lengths) != size:
+        raise ArgumentError(f"cannot reshape {shape}, which has {size} elements, to {tuple(lengths)}")
+    return lengths
+
+
 def bits_of_bf16(array: Any) -> Any:
     """Returns an array of `ml_dtypes.bfloat16` as one of its bits; anything else as it is."""
     is_named = isinstance(array, np.ndarray) and array.dtype == _bfloat16()
@@ -144,8 +162,6 @@ def contiguous(data: Any, dtype: type[Value] | None) -> tuple[np.ndarray[Any, An
             # The bits.
             data, wanted = given, np.dtype(np.uint16)
         elif wanted == np.uint16:
-            from millstream._errors import ArgumentError
-
             raise ArgumentError(
                 "bf16 takes an array of `numpy.uint16` with the bits of its elements; to convert numbers, install "
                 "`ml_dtypes`"

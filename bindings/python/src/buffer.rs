@@ -37,7 +37,7 @@ use self::export::Request;
 use self::mapped::MappedBuffer;
 use self::pin::Pin;
 use crate::element;
-use crate::elements::{bytes_of, inferred_shape, tuple_of};
+use crate::elements::{bytes_of, tuple_of};
 use crate::errors::{argument_error, exception};
 use crate::exchange::origin::Origin;
 
@@ -197,28 +197,11 @@ impl Buffer {
     /// :param shape: the lengths; one of them may be -1 and is that which fits
     #[pyo3(signature = (*shape))]
     fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        // One argument is a length, or all of them.
-        let given: Vec<Bound<'_, PyAny>> = match shape.len() {
-            1 => shape
-                .get_item(0)?
-                .extract()
-                .or_else(|_: PyErr| shape.extract())?,
-            _ => shape.extract()?,
-        };
-        let given = given
-            .iter()
-            .map(length_of)
-            .collect::<PyResult<Vec<i64>>>()?;
-        let (elements, size) = (self.elements(), self.dtype.size());
-        match inferred_shape(&given, elements, size)? {
-            Some(shape) => Ok(self.view_of(self.handle.clone(), self.dtype, shape)),
-            None => {
-                let (from, to) = (tuple_of(&self.shape), tuple_of(&given));
-                let message =
-                    format!("cannot reshape {from}, which has {elements} elements, to {to}");
-                Err(argument_error(message))
-            }
-        }
+        let py = shape.py();
+        let given = (self.shape(py)?, self.dtype.size(), shape);
+        let types = py.import("millstream._types")?;
+        let shape: Vec<usize> = types.call_method1("reshaped", given)?.extract()?;
+        Ok(self.view_of(self.handle.clone(), self.dtype, shape.into()))
     }
 
     /// `(dtype: DTypeLike) -> Buffer`
@@ -317,17 +300,6 @@ impl Buffer {
     fn __repr__(&self) -> String {
         self.describe()
     }
-}
-
-/// Returns a length of a shape.
-fn length_of(given: &Bound<'_, PyAny>) -> PyResult<i64> {
-    given.extract().map_err(|error: PyErr| {
-        let py = given.py();
-        match error.is_instance_of::<PyOverflowError>(py) {
-            true => argument_error(format!("an axis of length {given} exceeds 2^63 bytes")),
-            false => error,
-        }
-    })
 }
 
 fn out_of_range(index: &Bound<'_, PyAny>, length: usize) -> PyErr {

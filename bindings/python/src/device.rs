@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millstream::{
-    ClientBuilder, Error, Health, Priority, device::AtLimit, error::ReopenError, report::Report,
-};
+use millstream::{Error, Health, Priority, device::AtLimit, error::ReopenError, report::Report};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -20,7 +18,7 @@ use crate::metrics::dict;
 use crate::observe::log::SubmissionLog;
 use crate::observe::profile::ProfileScope;
 use crate::observe::timeline::Timeline;
-use crate::options::{Opened, Options, named_option, with};
+use crate::options::{Opened, Options, given, named_option};
 use crate::pending::{Pending, deadline_of};
 
 /// How long a close without a time limit may take, after all work has completed.
@@ -151,11 +149,7 @@ impl Device {
             .weight(weight)
             .priority(named_option("priority", priority, &priorities)?)
             .at_limit(named_option("at_limit", at_limit, &limits)?);
-        let builder = with(builder, name, ClientBuilder::name);
-        let builder = with(builder, hard_limit, ClientBuilder::hard_limit);
-        let builder = with(builder, soft_limit, ClientBuilder::soft_limit);
-        let builder = with(builder, max_tasks, ClientBuilder::max_tasks);
-        let builder = with(builder, max_upload_bytes, ClientBuilder::max_upload_bytes);
+        let builder = given!(builder; name hard_limit soft_limit max_tasks max_upload_bytes);
         Ok(Client {
             client: builder.build(),
             origin: self.origin.clone(),

@@ -65,32 +65,34 @@ pub(crate) fn empty_array(
     })
 }
 
-/// Returns the format of an element type in the buffer protocol. `bf16` has none: it is exported as `u16`.
-pub(crate) fn format_of(dtype: DType) -> &'static CStr {
-    match dtype {
-        DType::F64 => c"d",
-        DType::I64 => c"q",
-        DType::U64 => c"Q",
-        DType::F32 => c"f",
-        DType::I32 => c"i",
-        DType::U32 => c"I",
-        DType::F16 => c"e",
-        DType::I16 => c"h",
-        DType::U16 | DType::Bf16 => c"H",
-        DType::I8 => c"b",
-        DType::Bool => c"?",
-        _ => c"B",
-    }
+/// What an element type is called elsewhere.
+pub(crate) struct Form {
+    /// The code of DLPack.
+    pub(crate) code: u8,
+    /// The kind in type strings of NumPy.
+    kind: char,
+    /// The format of the buffer protocol.
+    pub(crate) format: &'static CStr,
 }
 
-/// Returns the kind of an element type in type strings. `bf16` has none: it is exported as `u16`.
-fn kind_of(dtype: DType) -> char {
-    match dtype {
-        DType::F64 | DType::F32 | DType::F16 => 'f',
-        DType::I64 | DType::I32 | DType::I16 | DType::I8 => 'i',
-        DType::Bool => 'b',
-        _ => 'u',
-    }
+/// Returns what an element type is called elsewhere. `bf16` is known to DLPack alone: otherwise it is exported as `u16`.
+pub(crate) fn form_of(dtype: DType) -> Form {
+    let (code, kind, format) = match dtype {
+        DType::F64 => (2, 'f', c"d"),
+        DType::F32 => (2, 'f', c"f"),
+        DType::F16 => (2, 'f', c"e"),
+        DType::Bf16 => (4, 'u', c"H"),
+        DType::I64 => (0, 'i', c"q"),
+        DType::I32 => (0, 'i', c"i"),
+        DType::I16 => (0, 'i', c"h"),
+        DType::I8 => (0, 'i', c"b"),
+        DType::U64 => (1, 'u', c"Q"),
+        DType::U32 => (1, 'u', c"I"),
+        DType::U16 => (1, 'u', c"H"),
+        DType::Bool => (6, 'b', c"?"),
+        _ => (1, 'u', c"B"),
+    };
+    Form { code, kind, format }
 }
 
 /// The byte order of the machine, in formats and type strings.
@@ -103,7 +105,7 @@ const ORDER: char = if cfg!(target_endian = "little") {
 /// Returns the type string of an element type in the array interface.
 pub(crate) fn typestr_of(dtype: DType) -> String {
     let order = if dtype.size() == 1 { '|' } else { ORDER };
-    format!("{order}{}{}", kind_of(dtype), dtype.size())
+    format!("{order}{}{}", form_of(dtype).kind, dtype.size())
 }
 
 /// Returns the element type of a format of the buffer protocol, in the byte order of the machine.
@@ -116,7 +118,7 @@ pub(crate) fn of_format(format: &CStr, item_bytes: usize) -> Option<DType> {
         "B" | "c" | "H" | "I" | "L" | "Q" | "N" => 'u',
         _ => return None,
     };
-    let fits = |dtype: &DType| dtype.size() == item_bytes && kind_of(*dtype) == kind;
+    let fits = |dtype: &DType| dtype.size() == item_bytes && form_of(*dtype).kind == kind;
     let mut all = DType::ALL.into_iter();
     all.find(|dtype| fits(dtype) && *dtype != DType::Bf16)
 }

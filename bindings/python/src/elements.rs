@@ -62,41 +62,6 @@ pub(crate) fn tuple_of(shape: &[impl ToString]) -> String {
     }
 }
 
-/// Returns the shape for `elements` elements of which one length may be -1. `None` if there is no such shape.
-///
-/// # Errors
-/// `ArgumentError` if the lengths overflow.
-pub(crate) fn inferred_shape(
-    given: &[i64],
-    elements: usize,
-    size: usize,
-) -> PyResult<Option<Arc<[usize]>>> {
-    let unknown: Vec<usize> = (0..given.len()).filter(|axis| given[*axis] == -1).collect();
-    let lengths: Option<Vec<usize>> = given
-        .iter()
-        .map(|length| match length {
-            // 1, until it is known.
-            -1 => Some(1),
-            length => usize::try_from(*length).ok(),
-        })
-        .collect();
-    let Some(mut lengths) = lengths.filter(|_| unknown.len() <= 1) else {
-        return Ok(None);
-    };
-    let known = bytes_of(&lengths, size)? / size;
-    if let [axis] = unknown[..] {
-        if known == 0 || !elements.is_multiple_of(known) {
-            return Ok(None);
-        }
-        lengths[axis] = elements / known;
-    } else if known != elements {
-        return Ok(None);
-    }
-    // With a known length in place of the 1, the strides may still overflow if there are no elements.
-    bytes_of(&lengths, size)?;
-    Ok(Some(lengths.into()))
-}
-
 /// Fills with an element of this size whose bits are given, by the method `fill` of a stream or a recorder.
 macro_rules! fill_with {
     ($to:expr, $handle:expr, $size:expr, $bits:expr) => {

@@ -10,6 +10,22 @@ use pyo3::prelude::*;
 use crate::errors::{argument_error, exception};
 use crate::exchange::origin::Place;
 
+/// Sets the options of a builder that were given, variables or fields, each by the method that has its name.
+macro_rules! given {
+    (@ $builder:expr; $($option:ident = $value:expr;)*) => {{
+        let mut builder = $builder;
+        $(if let Some(value) = $value {
+            builder = builder.$option(value);
+        })*
+        builder
+    }};
+    ($builder:expr; $($option:ident)*) => { given!(@ $builder; $($option = $option;)*) };
+    ($builder:expr; $from:ident: $($option:ident)*) => {
+        given!(@ $builder; $($option = $from.$option;)*)
+    };
+}
+pub(crate) use given;
+
 /// The keyword arguments of `Device`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -78,60 +94,43 @@ impl Options {
     }
 
     fn open_backend(&self) -> Result<Opened, OpenError> {
-        let options = self.device_options();
+        let (options, index) = (self.device_options(), self.index);
         match self.backend.as_str() {
             "sim" => {
-                let sim = with(Sim::seed(self.seed), self.queues, Sim::queues);
-                let sim = with(sim, self.memory_limit, Sim::memory_bytes);
-                let lose = |sim: Sim, run| sim.faults(Faults::none().lost_at_run(run));
-                let sim = with(sim, self.lost_at_run, lose);
-                let findings = sim.findings();
+                let lose = |run| Faults::none().lost_at_run(run);
+                let (memory_bytes, faults) = (self.memory_limit, self.lost_at_run.map(lose));
+                let sim = given!(Sim::seed(self.seed); self: queues);
+                let sim = given!(sim; memory_bytes faults);
+                let findings = Some(sim.findings());
                 let opened = open(sim, options, Place::Sim)?;
-                Ok(Opened {
-                    findings: Some(findings),
-                    ..opened
-                })
+                Ok(Opened { findings, ..opened })
             }
             "cuda" => {
-                let cuda = with(Cuda::ordinal(self.index), self.queues, Cuda::queues);
-                open(cuda, options, Place::Cuda(self.index))
+                let cuda = given!(Cuda::ordinal(index); self: queues);
+                open(cuda, options, Place::Cuda(index))
             }
             "vulkan" => {
-                let vulkan = with(Vulkan::ordinal(self.index), self.queues, Vulkan::queues);
-                let vulkan = with(vulkan, self.memory_limit, Vulkan::memory_limit);
-                open(vulkan, options, Place::Vulkan(self.index))
+                let vulkan = given!(Vulkan::ordinal(index); self: queues memory_limit);
+                open(vulkan, options, Place::Vulkan(index))
             }
             _ => {
-                let cpu = with(Cpu::default(), self.queues, Cpu::queues);
-                let cpu = with(cpu, self.threads, Cpu::threads);
-                let cpu = with(cpu, self.memory_limit, Cpu::memory_limit);
+                let cpu = given!(Cpu::default(); self: queues threads memory_limit);
                 open(cpu, options, Place::Cpu)
             }
         }
     }
 
     fn device_options(&self) -> DeviceOptions {
+        // Infinity, which no duration is, measures nothing.
+        let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let max_in_flight_time = self.max_in_flight_time.map(time);
+        let sample_latencies = Some(self.sample_latencies).filter(|every| *every > 0);
         let options = DeviceOptions::default()
             .trace(self.trace)
             .log_submissions(self.log_submissions);
-        let options = with(
-            options,
-            self.mailbox_capacity,
-            DeviceOptions::mailbox_capacity,
-        );
-        let options = with(options, self.max_in_flight, DeviceOptions::max_in_flight);
-        // Infinity, which no duration is, measures nothing.
-        let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        let time = self.max_in_flight_time.map(time);
-        let options = with(options, time, DeviceOptions::max_in_flight_time);
-        let options = with(options, self.max_held, DeviceOptions::max_held);
-        let options = with(
-            options,
-            self.max_upload_bytes,
-            DeviceOptions::max_upload_bytes,
-        );
-        let every = (self.sample_latencies > 0).then_some(self.sample_latencies);
-        with(options, every, DeviceOptions::sample_latencies)
+        let options =
+            given!(options; self: mailbox_capacity max_in_flight max_held max_upload_bytes);
+        given!(options; max_in_flight_time sample_latencies)
     }
 }
 
@@ -151,12 +150,4 @@ pub(crate) fn named_option<T: Copy>(option: &str, given: &str, known: &[(&str, T
     let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
     let message = format!("{option} must be one of {names:?}, got {given:?}");
     Err(argument_error(message))
-}
-
-/// Sets an option that was given.
-pub(crate) fn with<B, V>(builder: B, value: Option<V>, set: impl FnOnce(B, V) -> B) -> B {
-    match value {
-        Some(value) => set(builder, value),
-        None => builder,
-    }
 }

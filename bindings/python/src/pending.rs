@@ -152,9 +152,7 @@ impl Pending {
         if self.has_arrived() {
             return Ok(true);
         }
-        if !self.process.is_current() {
-            return Err(exception(Error::Forked));
-        }
+        self.check_process()?;
         let mut stalled = StallWarning::new();
         loop {
             let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
@@ -186,6 +184,14 @@ impl Pending {
             }
             // The other thread stores the answer.
             Err(TryLockError::WouldBlock) => false,
+        }
+    }
+
+    /// Refuses to wait in a child that was forked since: the answer would never arrive there.
+    fn check_process(&self) -> PyResult<()> {
+        match self.process.is_current() {
+            true => Ok(()),
+            false => Err(exception(Error::Forked)),
         }
     }
 
@@ -281,9 +287,15 @@ impl Pending {
     /// `() -> bool`
     ///
     /// Returns whether the answer has arrived. Never blocks.
-    fn done(&self, py: Python<'_>) -> bool {
+    ///
+    /// :raises DeviceForked: the process was forked since, and the answer will not arrive
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
         release_dropped(py);
-        self.has_arrived() || self.try_advance(None, Look::Now) || self.poll_for_targets()
+        if self.has_arrived() || self.try_advance(None, Look::Now) || self.poll_for_targets() {
+            return Ok(true);
+        }
+        // A thread of the parent may have had the lock, which nothing releases then.
+        self.check_process().map(|()| false)
     }
 
     /// `() -> T_co`
@@ -292,7 +304,7 @@ impl Pending {
     ///
     /// :raises WaitTimeout: it has not arrived
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if self.done(py) {
+        if self.done(py)? {
             return self.made(py);
         }
         let waited = Duration::ZERO;
@@ -302,11 +314,18 @@ impl Pending {
     /// `(wakeups: Wakeups, token: int) -> bool`
     ///
     /// Registers a token that `wakeups` receives each time the answer advances. Returns `True` if it has arrived.
-    fn _register(&self, py: Python<'_>, wakeups: &Wakeups, token: u64) -> bool {
+    ///
+    /// :raises DeviceForked: the process was forked since, and the answer has not arrived
+    fn _register(&self, py: Python<'_>, wakeups: &Wakeups, token: u64) -> PyResult<bool> {
+        release_dropped(py);
+        if self.has_arrived() {
+            return Ok(true);
+        }
+        // Before a lock, which a thread of the parent may have held.
+        self.check_process()?;
         let target = (wakeups.bell.clone(), token);
         self.targets.list().push(target.clone());
-        release_dropped(py);
-        self.poll_as(Some(&target))
+        Ok(self.poll_as(Some(&target)))
     }
 
     /// `(wakeups: Wakeups, token: int) -> bool`
@@ -354,8 +373,8 @@ impl Pending {
 
     fn __repr__(&self, py: Python<'_>) -> &'static str {
         match self.done(py) {
-            true => "<Pending: done>",
-            false => "<Pending: waiting>",
+            Ok(true) => "<Pending: done>",
+            _ => "<Pending: waiting>",
         }
     }
 }

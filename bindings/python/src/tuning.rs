@@ -2,6 +2,9 @@
 //!
 //! Candidates are functions of Python. A tuning calls them on the thread of the caller, which is detached while the tuner
 //! measures and waits. A key is the text of a JSON value: its set's name and the caller's key.
+//!
+//! Each call brings the functions. The set of the runtime has only their names: a cycle of objects through it would be
+//! invisible to Python's collector.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +20,7 @@ use pyo3::types::{PyDict, PyInt, PyTuple};
 use crate::device::Device;
 use crate::errors::{argument_error, named};
 use crate::metrics::dict;
-use crate::options::{named_option, with};
+use crate::options::{given, named_option};
 use crate::stream::Stream;
 
 /// What candidates receive.
@@ -29,18 +32,22 @@ struct Call {
     key: Py<PyAny>,
     /// The arguments, or why there are none.
     arguments: Result<Py<PyTuple>, String>,
-    /// Shared by the calls of one tuning.
-    raised: Arc<Raised>,
+    tuning: Arc<Tuning>,
 }
 
-/// The exception of the last candidate that failed; or one that ends the tuning, such as `KeyboardInterrupt`.
-#[derive(Default)]
-struct Raised(Mutex<Option<(PyErr, bool)>>);
+/// What the calls of one tuning share.
+struct Tuning {
+    /// The function that makes the arguments of trials.
+    inputs: Py<PyAny>,
+    candidates: Vec<Py<PyAny>>,
+    /// The exception of the last candidate that failed; or one that ends the tuning, such as `KeyboardInterrupt`.
+    raised: Mutex<Option<(PyErr, bool)>>,
+}
 
-impl Raised {
+impl Tuning {
     fn locked(&self) -> MutexGuard<'_, Option<(PyErr, bool)>> {
         // A panic cannot leave the value in a bad state.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps an exception, and returns it as text.
@@ -64,24 +71,24 @@ impl Raised {
 }
 
 impl Call {
-    /// Makes the inputs of trials: as `self`, with arguments that `make` returns.
-    fn for_trials(&self, make: &Py<PyAny>) -> Inputs {
+    /// Makes the inputs of trials: as `self`, with other arguments.
+    fn for_trials(&self) -> Inputs {
         Python::attach(|py| {
-            let made = make.call1(py, (&self.stream, &self.key));
+            let made = self.tuning.inputs.call1(py, (&self.stream, &self.key));
             let made = made.and_then(|made| Ok(made.extract::<Py<PyTuple>>(py)?));
-            let failed = |error| format!("its inputs: {}", self.raised.keep(py, error));
+            let failed = |error| format!("its inputs: {}", self.tuning.keep(py, error));
             Arc::new(Self {
                 stream: self.stream.clone_ref(py),
                 key: self.key.clone_ref(py),
                 arguments: made.map_err(failed),
-                raised: self.raised.clone(),
+                tuning: self.tuning.clone(),
             })
         })
     }
 
     /// Calls a candidate.
-    fn run(&self, candidate: &Py<PyAny>) -> Result<Py<PyAny>, String> {
-        if self.raised.has_fatal() {
+    fn run(&self, candidate: usize) -> Result<Py<PyAny>, String> {
+        if self.tuning.has_fatal() {
             return Err("the tuning was interrupted".to_owned());
         }
         Python::attach(|py| {
@@ -89,39 +96,30 @@ impl Call {
             let stream = self.stream.bind(py).clone().into_any();
             let all = std::iter::once(stream).chain(arguments.bind(py).iter());
             let called = PyTuple::new(py, all.collect::<Vec<_>>())
-                .and_then(|arguments| candidate.call1(py, arguments));
-            called.map_err(|error| self.raised.keep(py, error))
+                .and_then(|arguments| self.tuning.candidates[candidate].call1(py, arguments));
+            called.map_err(|error| self.tuning.keep(py, error))
         })
     }
 }
 
-type Candidates = TunableSet<String, Inputs, Py<PyAny>>;
-
 /// See `millstream.TunableSet`.
 ///
 /// ```text
-/// def __new__(cls, name: str, version: int, inputs: Callable[[Stream, Any], tuple[Any, ...]],
-/// candidates: Sequence[tuple[str, Callable[..., Any]]]) -> Self
+/// def __new__(cls, name: str, version: int, candidates: Sequence[str]) -> Self
 /// ```
 #[pyclass(frozen, module = "millstream._millstream")]
-pub(crate) struct CandidateSet(Candidates);
+pub(crate) struct CandidateSet(TunableSet<String, Inputs, Py<PyAny>>);
 
 #[pymethods]
 impl CandidateSet {
     #[new]
-    fn new(
-        name: String,
-        version: u32,
-        inputs: Py<PyAny>,
-        candidates: Vec<(String, Py<PyAny>)>,
-    ) -> Self {
-        let make = move |_: &String, call: &Inputs| call.for_trials(&inputs);
-        let mut set = TunableSet::new(name, make).version(version);
-        for (name, candidate) in candidates {
-            let run = move |call: Inputs| call.run(&candidate);
-            set = set.with(Tunable::new(name, run));
-        }
-        Self(set)
+    fn new(name: String, version: u32, candidates: Vec<String>) -> Self {
+        let make = |_: &String, call: &Inputs| call.for_trials();
+        let set = TunableSet::new(name, make).version(version);
+        let add = |set: TunableSet<_, _, _>, (index, name)| {
+            set.with(Tunable::new(name, move |call: Inputs| call.run(index)))
+        };
+        Self(candidates.into_iter().enumerate().fold(set, add))
     }
 }
 
@@ -154,10 +152,8 @@ impl TunerCore {
             let refused = |_| argument_error(format!("`seconds` must not be {seconds}"));
             Duration::try_from_secs_f64(seconds).map_err(refused)
         });
-        let effort = with(Effort::default(), samples, Effort::samples);
-        let effort = with(effort, budget.transpose()?, Effort::budget);
-        let effort = with(effort, tolerance, Effort::tolerance);
-        let effort = with(effort, confidence, Effort::confidence);
+        let budget = budget.transpose()?;
+        let effort = given!(Effort::default(); samples budget tolerance confidence);
         let Some(folder) = folder else {
             return Ok(Self {
                 tuner: millstream::tune::Tuner::with_effort(effort),
@@ -177,16 +173,17 @@ impl TunerCore {
         Ok(Self { tuner, loaded })
     }
 
-    /// `(set: CandidateSet, stream: Stream, key: tuple[str, object], arguments: tuple[Any, ...], policy: str,
-    /// runs: bool) -> Any`
+    /// `(set: tuple[CandidateSet, Callable[..., Any], Sequence[Callable[..., Any]]], stream: Stream, key: tuple[str,
+    /// object], arguments: tuple[Any, ...], policy: str, runs: bool) -> Any`
     ///
-    /// Tunes a key if it is not known, detached. Runs the candidate to use, and returns what it returns; or only returns
-    /// its index. An exception that ends programs comes first; that of a candidate is the cause of the tuner's.
+    /// Tunes a key if it is not known, detached. The set comes with the function that makes the arguments of trials, and
+    /// its candidates. Runs the candidate to use, and returns what it returns; or only returns its index. An exception
+    /// that ends programs comes first; that of a candidate is the cause of the tuner's.
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn run(
         &self,
         py: Python<'_>,
-        set: &CandidateSet,
+        set: (Bound<'_, CandidateSet>, Py<PyAny>, Vec<Py<PyAny>>),
         stream: &Bound<'_, Stream>,
         key: (String, Bound<'_, PyAny>),
         arguments: &Bound<'_, PyTuple>,
@@ -194,15 +191,19 @@ impl TunerCore {
         runs: bool,
     ) -> PyResult<Py<PyAny>> {
         let policy = named_option("policy", policy, &POLICIES)?;
-        let (text, key) = key;
-        let raised = Arc::<Raised>::default();
+        let ((set, inputs, candidates), (text, key)) = (set, key);
+        let tuning = Arc::new(Tuning {
+            inputs,
+            candidates,
+            raised: Mutex::default(),
+        });
         let call = Arc::new(Call {
             stream: stream.clone().unbind(),
             key: key.unbind(),
             arguments: Ok(arguments.clone().unbind()),
-            raised: raised.clone(),
+            tuning: tuning.clone(),
         });
-        let (set, stream) = (&set.0, stream.get().submitter.stream().clone());
+        let (set, stream) = (&set.get().0, stream.get().submitter.stream().clone());
         let tuned = py.detach(|| {
             let (tuner, mut clock) = (&self.tuner, StreamClock::new(&stream));
             if runs {
@@ -213,7 +214,7 @@ impl TunerCore {
                 PyInt::new(py, chosen.index).into_any().unbind()
             }))
         });
-        let kept = raised.locked().take();
+        let kept = tuning.locked().take();
         if let Some((fatal, true)) = kept {
             return Err(fatal);
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib.metadata
 import multiprocessing
@@ -9,6 +10,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import millstream as ms
@@ -213,11 +215,25 @@ def test_a_forked_child_gets_an_error_instead_of_waiting_for_ever() -> None:
         arrived = stream.read(buffer)
         while not arrived.done():
             time.sleep(0)
+        # A view holds the task that writes the buffer back, and so this answer.
+        view = buffer.map()
+        stream.fill(buffer, 2)
+        late = stream.read(buffer)
+        # It has the lock of the answer most of the time, for ever in a child.
+        waiting = threading.Thread(target=late.wait)
+        waiting.start()
+
+        async def awaited() -> object:
+            return await late
 
         def child() -> None:
             # An answer that has arrived needs neither the device nor a lock of another thread.
             found = [str(arrived.wait(5).tolist()), str(arrived.result().tolist())]
-            for call in (lambda: stream.create([2.0]), lambda: stream.read(buffer).wait(), device.sync):
+            calls: list[Callable[[], object]] = [
+                lambda: stream.create([2.0]), lambda: stream.read(buffer).wait(), device.sync,
+                late.wait, lambda: asyncio.run(awaited()), lambda: late.future().result(),
+            ]  # fmt: skip
+            for call in calls:
                 try:
                     pending = call()
                     if isinstance(pending, ms.Pending):
@@ -232,6 +248,8 @@ def test_a_forked_child_gets_an_error_instead_of_waiting_for_ever() -> None:
         assert receiver.poll(60), "a call of the child waits"
         found = receiver.recv()
         process.join(60)
-        assert process.exitcode == 0 and len(found) == 5 and found[:2] == ["[1.0]"] * 2, found
+        assert process.exitcode == 0 and len(found) == 8 and found[:2] == ["[1.0]"] * 2, found
         assert all(text.startswith("DeviceForked: ") and "spawn" in text for text in found[2:]), found
-        assert stream.read(buffer).wait().tolist() == [1.0]
+        view.release()
+        waiting.join()
+        assert late.wait().tolist() == stream.read(buffer).wait().tolist() == [2.0]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -59,6 +61,16 @@ def test_a_key_is_tuned_once(device: ms.Device, stream: ms.Stream) -> None:
     assert tuner.run(fills.set, stream, 4096, buffer, 8) == winner
     assert tuner.choose(fills.set, stream, 4096, buffer, 8) == winner
     assert fills.calls == before | {winner: before[winner] + 1} and fills.calls["inputs"] == 1
+
+
+def test_a_set_that_its_candidates_know_is_collected(cpu: ms.Device) -> None:
+    fills, stream = Fills(), cpu.stream()
+    quick(cpu).run(fills.set, stream, 4096, stream.zeros(4096, ms.f32), 1)
+    known = weakref.ref(fills.set)
+    # The candidates are methods of the object that has the set.
+    del fills
+    gc.collect()
+    assert known() is None
 
 
 def test_choices_are_stored(cpu: ms.Device, tmp_path: pathlib.Path) -> None:

@@ -82,16 +82,9 @@ impl Summary {
 
     /// Whether non-negative samples can have this summary.
     fn is_sound(&self) -> bool {
-        let Self {
-            median,
-            lower_quartile,
-            upper_quartile,
-            min,
-            max,
-            samples,
-        } = *self;
-        let ordered = [0.0, min, lower_quartile, median, upper_quartile, max];
-        samples > 0 && max.is_finite() && ordered.is_sorted()
+        let (low, high) = (self.lower_quartile, self.upper_quartile);
+        let ordered = [0.0, self.min, low, self.median, high, self.max];
+        self.samples > 0 && self.max.is_finite() && ordered.is_sorted()
     }
 }
 

@@ -192,7 +192,10 @@ impl Program {
         let (n, cubes) = (ELEMENTS as u32, CubeCount::d1(1 + number % 16));
         let adds = (update(&buffers[one]), number, n);
         let mixes = (read(&buffers[other]), update(&buffers[one]), n);
-        let added = |values: &mut Vec<u32>| {
+        let Ok([result, source]) = contents.get_disjoint_mut([one, other]) else {
+            unreachable!("the buffers differ");
+        };
+        let added = |values: &mut [u32]| {
             values
                 .iter_mut()
                 .for_each(|value| *value = value.wrapping_add(number));
@@ -200,26 +203,22 @@ impl Program {
         match choices.below(8) {
             0 | 1 => {
                 stream.launch(add, cubes, adds)?;
-                added(&mut contents[one]);
+                added(result);
             }
             2 | 3 => {
                 stream.launch(mix, cubes, mixes)?;
-                let src = contents[other].clone();
-                mix_on_host(&src, &mut contents[one]);
+                mix_on_host(source, result);
             }
             4 => {
                 stream.launch(set, cubes, (write(&buffers[one]), number, n))?;
-                contents[one].fill(number);
+                result.fill(number);
             }
             5 => {
                 let from = choices.below(ELEMENTS / 2);
                 let part = from..from + ELEMENTS / 2;
-                stream.copy(
-                    &buffers[other].slice(part.clone())?,
-                    &buffers[one].slice(part.clone())?,
-                )?;
-                let src = contents[other][part.clone()].to_vec();
-                contents[one][part].copy_from_slice(&src);
+                let slice = |buffer: usize| buffers[buffer].slice(part.clone());
+                stream.copy(&slice(other)?, &slice(one)?)?;
+                result[part.clone()].copy_from_slice(&source[part]);
             }
             6 => {
                 let recording = stream.record(|recorder: &mut Recorder<'_>| {
@@ -227,11 +226,10 @@ impl Program {
                     recorder.launch(mix, cubes.clone(), mixes)
                 })?;
                 recording.replay(stream)?;
-                added(&mut contents[one]);
-                let src = contents[other].clone();
-                mix_on_host(&src, &mut contents[one]);
+                added(result);
+                mix_on_host(source, result);
             }
-            _ => return Ok(Some((stream.read(&buffers[one]), contents[one].clone()))),
+            _ => return Ok(Some((stream.read(&buffers[one]), result.clone()))),
         }
         Ok(None)
     }

@@ -3,12 +3,12 @@
 //! The picture has a lane per queue, a lane per stream, a colour per task name, an arrow per wait of a queue for another,
 //! and a tooltip with name, stream and times on each span. The file is self-contained: no script, font or link.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use millstream::report::TraceSpan;
 
-use super::summary::{Summary, union};
+use super::summary::{Summary, lanes};
 use crate::svg::{document, escape, rect, text};
 use crate::units::{counted, duration, tick_step, unit};
 
@@ -165,7 +165,9 @@ impl Picture<'_> {
         text(svg, "quiet", (LEFT, title), note);
         text(svg, "quiet end", (WIDTH - 20.0, title), "busy");
         self.axis(svg, panel.top, panel.y(panel.lanes.len()));
-        let busy = self.busy(panel.lane_of);
+        // Of all spans, as in the summary.
+        let busy = lanes(self.spans, panel.lane_of).into_iter();
+        let busy: HashMap<u64, f64> = busy.map(|lane| (lane.queue, lane.busy)).collect();
         let rows: HashMap<u64, usize> = panel.lanes.iter().copied().zip(0..).collect();
         let height = panel.lane_height;
         for (lane, row) in panel.lanes.iter().zip(0..) {
@@ -197,21 +199,6 @@ impl Picture<'_> {
             let label = format!("{value:.decimals$} {unit}");
             text(svg, "quiet middle", (x, bottom + 20.0), &label);
         }
-    }
-
-    /// Returns the busy share of each lane: that of all spans, as in the summary.
-    fn busy(&self, lane_of: fn(&TraceSpan) -> u64) -> BTreeMap<u64, f64> {
-        let length_ns = self.summary.length_ns.max(1) as f64;
-        let mut times: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
-        for span in self.spans {
-            let lane = times.entry(lane_of(span)).or_default();
-            lane.push((span.start_ns, span.end_ns));
-        }
-        let share = |(lane, times): (u64, Vec<(u64, u64)>)| {
-            let busy = union(times).into_iter().map(|(start, end)| end - start);
-            (lane, busy.sum::<u64>() as f64 / length_ns)
-        };
-        times.into_iter().map(share).collect()
     }
 
     /// Draws waits between the lanes of queues.

@@ -36,7 +36,7 @@ pub(crate) struct Summary {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Queue {
-    pub(crate) queue: u32,
+    pub(crate) queue: u64,
     pub(super) spans: usize,
     pub(crate) busy_ns: u64,
     /// The busy share of the timeline's length, 0 to 1.
@@ -65,13 +65,8 @@ pub(super) struct Kernel {
 
 impl Summary {
     pub(crate) fn of(spans: &[TraceSpan]) -> Self {
-        let start_ns = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
-        let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
-        let mut queues: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
         let mut kernels: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for span in spans {
-            let times = (span.start_ns - start_ns, span.end_ns - start_ns);
-            queues.entry(span.queue).or_default().push(times);
             let took_ns = span.end_ns - span.start_ns;
             kernels.entry(&span.name).or_default().push(took_ns);
         }
@@ -81,23 +76,19 @@ impl Summary {
         };
         let streams = count_distinct(&mut spans.iter().map(|span| span.stream));
         let clients = count_distinct(&mut spans.iter().map(|span| span.client.into()));
-        let length_ns = end_ns - start_ns;
         let mut kernels: Vec<Kernel> = kernels.into_iter().map(Kernel::of).collect();
         kernels.sort_by_key(|kernel| Reverse(kernel.total_ns));
-        let queue = |(queue, times)| Queue::of(queue, times, length_ns);
         Self {
             spans: spans.len(),
             streams,
             clients,
             waits: spans.iter().map(|span| span.waits.len()).sum(),
-            length_ns,
-            queues: queues.into_iter().map(queue).collect(),
+            length_ns: extent(spans).1,
+            queues: lanes(spans, |span| span.queue.into()),
             kernels,
         }
     }
-}
 
-impl Summary {
     /// Returns the counts and the length as text.
     pub(super) fn sentence(&self) -> String {
         format!(
@@ -148,8 +139,27 @@ impl fmt::Display for Summary {
     }
 }
 
+/// Returns the start and the length of a timeline.
+fn extent(spans: &[TraceSpan]) -> (u64, u64) {
+    let start_ns = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
+    let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
+    (start_ns, end_ns - start_ns)
+}
+
+/// Returns the lanes of spans, such as their queues, in order.
+pub(super) fn lanes(spans: &[TraceSpan], lane_of: impl Fn(&TraceSpan) -> u64) -> Vec<Queue> {
+    let (start_ns, length_ns) = extent(spans);
+    let mut lanes: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+    for span in spans {
+        let times = (span.start_ns - start_ns, span.end_ns - start_ns);
+        lanes.entry(lane_of(span)).or_default().push(times);
+    }
+    let lane = |(lane, times)| Queue::of(lane, times, length_ns);
+    lanes.into_iter().map(lane).collect()
+}
+
 impl Queue {
-    fn of(queue: u32, times: Vec<(u64, u64)>, length_ns: u64) -> Self {
+    fn of(queue: u64, times: Vec<(u64, u64)>, length_ns: u64) -> Self {
         let spans = times.len();
         let union = union(times);
         let (mut gaps, mut busy_until, mut busy_ns) = (Vec::new(), 0, 0);
@@ -192,7 +202,7 @@ impl Kernel {
 
 /// Returns the union as disjoint intervals in order, for intervals `(start, end)` in any order. Intervals that touch
 /// are one.
-pub(super) fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();
     intervals.dedup_by(|next, last| {
         let touches = next.0 <= last.1;

@@ -1,119 +1,24 @@
 //! Memory, semaphores and commands that an application and millstream share.
 
 use std::ffi::c_void;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ash::vk;
-use millstream_capi::argument::{ms_argument, ms_value};
-use millstream_capi::buffer::{
-    ms_buffer, ms_buffer_create_from, ms_buffer_destroy, ms_fill, ms_read, ms_read_into,
-};
-use millstream_capi::client::{ms_client, ms_client_create, ms_client_destroy};
-use millstream_capi::device::{ms_device, ms_device_destroy, ms_driver, ms_driver_destroy};
+use millstream_capi::buffer::ms_read;
 use millstream_capi::pending::{MS_FOREVER, ms_pending_destroy, ms_pending_wait};
-use millstream_capi::status::{ms_last_error, ms_status};
-use millstream_capi::stream::{ms_stream, ms_stream_create, ms_stream_destroy};
+use millstream_capi::status::ms_status;
+use millstream_capi::stream::{ms_stream_create, ms_stream_destroy};
 use millstream_capi::types::ms_access;
-use millstream_capi::vulkan::{ms_device_adopt_vulkan, ms_vulkan_device};
+use millstream_capi::vulkan::ms_vulkan_device;
 use millstream_capi::vulkan_sharing::{
-    ms_vulkan_buffer, ms_vulkan_buffer_create, ms_vulkan_buffer_destroy,
-    ms_vulkan_buffer_get_memory, ms_vulkan_memory, ms_vulkan_point, ms_vulkan_point_create,
-    ms_vulkan_point_destroy, ms_vulkan_point_get, ms_vulkan_record, ms_vulkan_task, ms_vulkan_wait,
+    ms_vulkan_buffer_create, ms_vulkan_buffer_destroy, ms_vulkan_buffer_get_memory,
+    ms_vulkan_memory, ms_vulkan_point_create, ms_vulkan_point_destroy, ms_vulkan_point_get,
+    ms_vulkan_record, ms_vulkan_task, ms_vulkan_wait,
 };
 
-use crate::{Application, application, count, given, ok, pointer, queue_of};
-
-/// A device on the application's, with a stream and a buffer of four numbers.
-struct Opened {
-    device: *mut ms_device,
-    driver: *mut ms_driver,
-    client: *mut ms_client,
-    stream: *mut ms_stream,
-    buffer: *mut ms_buffer,
-}
-
-impl Opened {
-    fn new(given: &ms_vulkan_device, driven: bool) -> Self {
-        let mut opened = Self {
-            device: null_mut(),
-            driver: null_mut(),
-            client: null_mut(),
-            stream: null_mut(),
-            buffer: null_mut(),
-        };
-        let numbers = [1_u32, 2, 3, 4];
-        let driver = match driven {
-            true => &raw mut opened.driver,
-            false => null_mut(),
-        };
-        // SAFETY: all pointers are valid.
-        unsafe {
-            ok(ms_device_adopt_vulkan(
-                given,
-                null(),
-                &raw mut opened.device,
-                driver,
-            ));
-            ok(ms_client_create(
-                opened.device,
-                null(),
-                &raw mut opened.client,
-            ));
-            ok(ms_stream_create(opened.client, &raw mut opened.stream));
-            let data = numbers.as_ptr().cast();
-            ok(ms_buffer_create_from(
-                opened.stream,
-                data,
-                16,
-                &raw mut opened.buffer,
-            ));
-        }
-        opened
-    }
-
-    fn argument(&self, access: ms_access) -> ms_argument {
-        ms_argument {
-            size: size_of::<ms_argument>() as u32,
-            kind: access as u32,
-            value: ms_value {
-                buffer: self.buffer,
-            },
-        }
-    }
-
-    fn fill(&self, value: u32) {
-        // SAFETY: the handles live.
-        ok(unsafe { ms_fill(self.stream, self.buffer, (&raw const value).cast(), 4) });
-    }
-
-    fn numbers(&self) -> [u32; 4] {
-        let mut numbers = [0_u32; 4];
-        // SAFETY: the handles live, and there is room.
-        ok(unsafe {
-            ms_read_into(
-                self.stream,
-                self.buffer,
-                numbers.as_mut_ptr().cast(),
-                size_of_val(&numbers),
-            )
-        });
-        numbers
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // SAFETY: each handle is destroyed once.
-        unsafe {
-            ok(ms_buffer_destroy(self.buffer));
-            ok(ms_stream_destroy(self.stream));
-            ok(ms_client_destroy(self.client));
-            ok(ms_driver_destroy(self.driver));
-            ok(ms_device_destroy(self.device));
-        }
-    }
-}
+use crate::common::{User, given as made, last_error, ok, zeroed};
+use crate::{Application, adopt, application, count, given, pointer, queue_of};
 
 /// What the application uses: a buffer of four numbers that the host can access, a timeline semaphore, a command buffer.
 struct Engine<'a> {
@@ -274,40 +179,22 @@ fn memory_goes_to_the_application_and_back() {
         share_queues: 1,
         ..given(&application, &queue, &dropped)
     };
-    let opened = Opened::new(&given, true);
-    let mut shared = null_mut::<ms_vulkan_buffer>();
-    let mut point = null_mut::<ms_vulkan_point>();
-    let mut memory = ms_vulkan_memory {
-        size: size_of::<ms_vulkan_memory>() as u32,
-        reserved: 0,
-        buffer: null_mut(),
-        bytes: 0,
-        page: null_mut(),
-        page_offset: 1,
-        address: 0,
-    };
+    let opened = adopt(&given, true).unwrap();
+    let user = User::of(opened.device, &[1, 2, 3, 4]);
+    let (stream, buffer) = (user.stream, user.buffer);
+    let mut memory = zeroed::<ms_vulkan_memory>();
     let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
     let (mut semaphore, mut value) = (null_mut(), 0);
-    let argument = opened.argument(ms_access::Update);
+    let argument = user.argument(ms_access::Update);
     // SAFETY: all pointers are valid, the handles live, and the semaphore outlives the device.
     unsafe {
-        ok(ms_vulkan_buffer_create(
-            opened.stream,
-            opened.buffer,
-            usage.as_raw(),
-            &raw mut shared,
-        ));
+        let usage = usage.as_raw();
+        let shared = made(|out| ms_vulkan_buffer_create(stream, buffer, usage, out));
         ok(ms_vulkan_buffer_get_memory(shared, &raw mut memory));
         assert!(memory.bytes == 16 && memory.address != 0 && !memory.page.is_null());
         assert!(!memory.buffer.is_null() && memory.buffer != memory.page);
-        opened.fill(5);
-        let stream = opened.stream;
-        ok(ms_vulkan_point_create(
-            stream,
-            &raw const argument,
-            1,
-            &raw mut point,
-        ));
+        user.fill(5);
+        let point = made(|out| ms_vulkan_point_create(stream, &raw const argument, 1, out));
         ok(ms_vulkan_point_get(
             point,
             &raw mut semaphore,
@@ -323,41 +210,29 @@ fn memory_goes_to_the_application_and_back() {
             Some(count),
             (&raw const released).cast_mut().cast(),
         ));
-        assert_eq!(opened.numbers(), [7; 4]);
+        assert_eq!(user.read(), Ok(vec![7; 4]));
         assert_eq!(engine.numbers(), [5; 4]);
 
         // Commands of the application in place of a task, and what they answer if they fail.
-        opened.fill(1);
-        let user: *mut c_void = (&raw const engine).cast_mut().cast();
-        let name = c"copy from the engine";
-        let record = |function, user| {
-            ms_vulkan_record(
-                stream,
-                name.as_ptr(),
-                &raw const argument,
-                1,
-                Some(function),
-                None,
-                user,
-            )
+        user.fill(1);
+        let engine: *mut c_void = (&raw const engine).cast_mut().cast();
+        let name = c"copy from the engine".as_ptr();
+        let record = |function| {
+            let function = Some(function);
+            ms_vulkan_record(stream, name, &raw const argument, 1, function, None, engine)
         };
-        ok(record(copy_from_engine, user));
-        assert_eq!(opened.numbers(), [5; 4]);
-        ok(record(refuse, user));
-        let mut numbers = [0_u32; 4];
-        let into = numbers.as_mut_ptr().cast();
-        assert_eq!(
-            ms_read_into(stream, opened.buffer, into, 16),
-            ms_status::Failed
-        );
-        let text = std::ffi::CStr::from_ptr(ms_last_error()).to_str().unwrap();
+        ok(record(copy_from_engine));
+        assert_eq!(user.read(), Ok(vec![5; 4]));
+        ok(record(refuse));
+        assert_eq!(user.read(), Err(ms_status::Failed));
+        let text = last_error();
         assert!(
             text.contains("copy from the engine") && text.contains("33"),
             "{text}"
         );
         ok(ms_vulkan_point_destroy(point));
         // The shared buffer keeps the memory.
-        drop(opened);
+        drop((user, opened));
         assert_eq!(released.load(Ordering::Relaxed), 1);
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
         ok(ms_vulkan_buffer_destroy(shared));
@@ -373,13 +248,13 @@ fn tasks_wait_for_a_semaphore_of_the_application() {
     };
     let (dropped, released, queue) = (AtomicU32::new(0), AtomicU32::new(0), queue_of(&application));
     let engine = Engine::new(&application);
-    let opened = Opened::new(&given(&application, &queue, &dropped), false);
-    let argument = opened.argument(ms_access::Write);
-    let (mut other, mut read) = (null_mut(), null_mut());
+    let opened = adopt(&given(&application, &queue, &dropped), false).unwrap();
+    let user = User::of(opened.device, &[1, 2, 3, 4]);
+    let argument = user.argument(ms_access::Write);
     // SAFETY: all pointers are valid, the handles live, and the semaphore outlives the device.
     unsafe {
         ok(ms_vulkan_wait(
-            opened.stream,
+            user.stream,
             &raw const argument,
             1,
             pointer(engine.semaphore),
@@ -387,9 +262,9 @@ fn tasks_wait_for_a_semaphore_of_the_application() {
             Some(count),
             (&raw const released).cast_mut().cast(),
         ));
-        opened.fill(9);
-        ok(ms_stream_create(opened.client, &raw mut other));
-        ok(ms_read(other, opened.buffer, &raw mut read));
+        user.fill(9);
+        let other = made(|out| ms_stream_create(user.client, out));
+        let read = made(|out| ms_read(other, user.buffer, out));
         let waited = ms_pending_wait(read, 20_000_000);
         assert_eq!(waited, ms_status::TimedOut, "the semaphore is at 0");
         assert_eq!(released.load(Ordering::Relaxed), 0);
@@ -398,10 +273,10 @@ fn tasks_wait_for_a_semaphore_of_the_application() {
             .value(3);
         application.device.signal_semaphore(&info).unwrap();
         ok(ms_pending_wait(read, MS_FOREVER));
-        assert_eq!(opened.numbers(), [9; 4]);
+        assert_eq!(user.read(), Ok(vec![9; 4]));
         ok(ms_pending_destroy(read));
         ok(ms_stream_destroy(other));
     }
-    drop(opened);
+    drop((user, opened));
     assert_eq!(released.load(Ordering::Relaxed), 1);
 }

@@ -1,12 +1,10 @@
 //! Capsules of DLPack over the memory of a buffer, or over a copy of it on the host.
 
-use std::ptr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use millstream::DType;
 use millstream::backend::{Process, Refused};
 use millstream::cuda::{ConsumerStream, Mark};
 use pyo3::exceptions::PyBufferError;
@@ -30,18 +28,10 @@ pub(crate) struct Request {
     pub(crate) copy: Option<bool>,
 }
 
-/// What a request gets.
-#[derive(PartialEq, Eq, Debug)]
-enum Plan {
-    /// The memory itself.
-    Share,
-    /// A copy on the host.
-    Copy,
-}
-
 impl Request {
-    /// Decides what the request gets from memory of `own`, and checks that the consumer can take it.
-    fn plan(&self, own: Device, is_writable: bool) -> PyResult<Plan> {
+    /// Decides whether the request gets a copy on the host or the memory itself, of `own`, and checks that the consumer
+    /// can take it.
+    fn copies(&self, own: Device, is_writable: bool) -> PyResult<bool> {
         let target = self
             .dl_device
             .map_or(own, |(kind, index)| Device { kind, index });
@@ -51,12 +41,12 @@ impl Request {
         }
         if self.copy != Some(true) && target == own {
             if is_writable || self.is_versioned() {
-                return Ok(Plan::Share);
+                return Ok(false);
             }
             // A consumer of the first version does not know of memory that it must not write, so it gets a copy unless
             // it refuses one.
             if self.copy.is_none() && own.is_host() {
-                return Ok(Plan::Copy);
+                return Ok(true);
             }
             return Err(PyBufferError::new_err(
                 "the memory is read-only, which a consumer of DLPack before 1.0 does not know of; pass \
@@ -65,7 +55,7 @@ impl Request {
             ));
         }
         if self.copy != Some(false) && target == Device::CPU {
-            return Ok(Plan::Copy);
+            return Ok(true);
         }
         let (kind, index) = (target.kind, target.index);
         let (own_kind, own_index) = (own.kind, own.index);
@@ -90,36 +80,25 @@ impl Request {
     ) -> PyResult<Bound<'py, PyAny>> {
         let own = buffer.origin.place.device();
         let is_writable = pinned.as_ref().is_some_and(|pin| pin.is_writable());
-        let (memory, device) = match (self.plan(own, is_writable)?, pinned) {
-            (Plan::Share, pinned) => {
+        let lent = match (self.copies(own, is_writable)?, pinned) {
+            (false, pinned) => {
                 let pin = pinned.map_or_else(|| Pin::take(py, buffer, false), Ok)?;
-                let consumer = pin.consumer(self.stream)?;
-                let pin = Some(pin);
-                (
-                    Memory::Pinned(Pinned {
-                        pin,
-                        consumer,
-                        process: Process::current(),
-                    }),
-                    own,
-                )
+                Lent::pinned(own, pin, self.stream)?
             }
             // Not by a task, which a writable pin would hold back.
-            (Plan::Copy, Some(pin)) if own.is_host() => {
-                let copy = copy_of(py, &pin, buffer.handle.size() as usize)?;
-                (Memory::Copied(copy), Device::CPU)
+            (true, Some(pin)) if own.is_host() => {
+                Lent::copied(copy_of(py, &pin, buffer.handle.size() as usize)?)
             }
-            (Plan::Copy, _) if is_writable => {
+            (true, _) if is_writable => {
                 return Err(PyBufferError::new_err(
                     "memory of a GPU cannot be copied to the host while it is mapped for writing; release it first",
                 ));
             }
-            (Plan::Copy, _) => (Memory::Copied(copy_to_host(py, buffer)?), Device::CPU),
+            (true, _) => Lent::copied(copy_to_host(py, buffer)?),
         };
-        let layout = (device, buffer.dtype, &*buffer.shape);
         match self.is_versioned() {
-            true => capsule::<ManagedTensorVersioned>(py, memory, layout),
-            false => capsule::<ManagedTensor>(py, memory, layout),
+            true => capsule::<ManagedTensorVersioned>(py, lent, buffer),
+            false => capsule::<ManagedTensor>(py, lent, buffer),
         }
     }
 }
@@ -151,11 +130,39 @@ fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Vec<u8>> {
 }
 
 /// Memory that a consumer has until it calls the deleter.
-enum Memory {
-    Pinned(Pinned),
-    /// Of this library, so that a deleter frees it at once, on any thread. The system's allocator aligns it for any
-    /// element.
-    Copied(Vec<u8>),
+struct Lent {
+    pointer: *mut u8,
+    device: Device,
+    flags: u64,
+    /// What the deleter drops, on any thread.
+    owner: Box<dyn Send>,
+}
+
+impl Lent {
+    /// The memory of a buffer, which the consumer uses by a stream of a GPU.
+    fn pinned(device: Device, pin: PinUse, stream: Option<i64>) -> PyResult<Self> {
+        let (consumer, process) = (pin.consumer(stream)?, Process::current());
+        Ok(Self {
+            pointer: pin.pointer(),
+            device,
+            flags: if pin.is_writable() { 0 } else { READ_ONLY },
+            owner: Box::new(Pinned {
+                pin: Some(pin),
+                consumer,
+                process,
+            }),
+        })
+    }
+
+    /// A copy of this library, which the deleter frees at once. The system's allocator aligns it for any element.
+    fn copied(mut copy: Vec<u8>) -> Self {
+        Self {
+            pointer: copy.as_mut_ptr(),
+            device: Device::CPU,
+            flags: IS_COPIED,
+            owner: Box::new(copy),
+        }
+    }
 }
 
 /// A pin, and the stream of the consumer if the memory is of a GPU.
@@ -245,30 +252,10 @@ fn drop_pins(receiver: &Receiver<Left>) {
     }
 }
 
-impl Memory {
-    fn pointer(&mut self) -> *mut u8 {
-        match self {
-            Memory::Pinned(pinned) => pinned
-                .pin
-                .as_ref()
-                .map_or(ptr::null_mut(), |pin| pin.pointer()),
-            Memory::Copied(copy) => copy.as_mut_ptr(),
-        }
-    }
-
-    fn flags(&self) -> u64 {
-        match self {
-            Memory::Pinned(pinned) if pinned.pin.as_ref().is_some_and(|pin| pin.is_writable()) => 0,
-            Memory::Pinned(_) => READ_ONLY,
-            Memory::Copied(_) => IS_COPIED,
-        }
-    }
-}
-
 /// A managed tensor and what it points to. The box of it is the context of the tensor.
 struct Exported<T> {
     managed: T,
-    _memory: Memory,
+    _owner: Box<dyn Send>,
     _shape: Box<[i64]>,
     _strides: Box<[i64]>,
 }
@@ -286,27 +273,24 @@ unsafe extern "C" fn delete<T: Managed>(managed: *mut T) {
 
 fn capsule<'py, T: Managed>(
     py: Python<'py>,
-    mut memory: Memory,
-    (device, dtype, shape): (Device, DType, &[usize]),
+    lent: Lent,
+    buffer: &Buffer,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Some(code) = DataType::of(dtype) else {
-        let message = format!("DLPack has no element type for {dtype}");
-        return Err(PyBufferError::new_err(message));
-    };
+    let shape = &*buffer.shape;
     let mut lengths: Box<[i64]> = shape.iter().map(|length| *length as i64).collect();
     let mut strides: Box<[i64]> = strides_of(shape, 1).map(|stride| stride as i64).collect();
     let tensor = Tensor {
-        data: memory.pointer().cast(),
-        device,
+        data: lent.pointer.cast(),
+        device: lent.device,
         ndim: shape.len() as i32,
-        dtype: code,
+        dtype: DataType::of(buffer.dtype),
         shape: lengths.as_mut_ptr(),
         strides: strides.as_mut_ptr(),
         byte_offset: 0,
     };
     let exported = Box::into_raw(Box::new(Exported {
-        managed: T::new(tensor, memory.flags(), delete::<T>),
-        _memory: memory,
+        managed: T::new(tensor, lent.flags, delete::<T>),
+        _owner: lent.owner,
         _shape: lengths,
         _strides: strides,
     }));

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 use super::Buffer;
 use crate::errors::named;
-use crate::exchange::origin::{CountedPin, Place};
+use crate::exchange::origin::{Place, Use};
 use crate::submit::wait_for;
 
 /// Memory that belongs to a buffer. Until it is dropped, no task writes it, and none reads it if the pin is writable. The
@@ -29,11 +29,11 @@ pub(crate) struct Pin {
     _handle: Handle<u8>,
 }
 
-/// A reference to a pin, of a consumer that uses the memory. The device counts them.
+/// A reference to a pin, of a consumer that uses the memory. The device counts the use, clones together.
 #[derive(Clone)]
 pub(crate) struct PinUse {
     pin: Arc<Pin>,
-    _counted: CountedPin,
+    _counted: Arc<Use>,
 }
 
 impl PinUse {

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use super::Buffer;
 use super::pin::PinUse;
-use crate::element::format_of;
+use crate::element::form_of;
 use crate::elements::strides_of;
 
 /// What a view points to.
@@ -68,7 +68,7 @@ pub(crate) unsafe fn fill(
         (*view).readonly = c_int::from(!is_writable);
         (*view).itemsize = size as isize;
         (*view).format = match has(ffi::PyBUF_FORMAT) {
-            true => format_of(buffer.dtype).as_ptr().cast_mut(),
+            true => form_of(buffer.dtype).format.as_ptr().cast_mut(),
             false => null_mut(),
         };
         (*view).ndim = shape.len() as c_int;

@@ -5,6 +5,8 @@ use std::ptr::null_mut;
 
 use millstream::DType;
 
+use crate::element::form_of;
+
 /// The name of a capsule with a [`ManagedTensor`], and that of one whose consumer has taken the tensor.
 pub(crate) const NAME: (&CStr, &CStr) = (c"dltensor", c"used_dltensor");
 /// As [`NAME`], of a capsule with a [`ManagedTensorVersioned`].
@@ -60,33 +62,20 @@ pub(crate) struct DataType {
 }
 
 impl DataType {
-    const INT: u8 = 0;
-    const UINT: u8 = 1;
-    const FLOAT: u8 = 2;
-    const BFLOAT: u8 = 4;
-    const BOOL: u8 = 6;
-
-    /// Returns the code of an element type; `None` for types that DLPack does not have.
-    pub(crate) fn of(dtype: DType) -> Option<Self> {
-        let code = match dtype {
-            DType::F64 | DType::F32 | DType::F16 => Self::FLOAT,
-            DType::Bf16 => Self::BFLOAT,
-            DType::I64 | DType::I32 | DType::I16 | DType::I8 => Self::INT,
-            DType::U64 | DType::U32 | DType::U16 | DType::U8 => Self::UINT,
-            DType::Bool => Self::BOOL,
-            _ => return None,
-        };
-        let bits = u8::try_from(8 * dtype.size()).ok()?;
-        let lanes = 1;
-        Some(Self { code, bits, lanes })
+    /// Returns the code of an element type.
+    pub(crate) fn of(dtype: DType) -> Self {
+        Self {
+            code: form_of(dtype).code,
+            bits: 8 * dtype.size() as u8,
+            lanes: 1,
+        }
     }
 
     /// Returns the element type of a code; `None` for types that the runtime does not have, such as complex numbers.
     pub(crate) fn dtype(self) -> Option<DType> {
         DType::ALL
-            .iter()
-            .copied()
-            .find(|dtype| Self::of(*dtype) == Some(self))
+            .into_iter()
+            .find(|dtype| Self::of(*dtype) == self)
     }
 }
 

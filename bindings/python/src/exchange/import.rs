@@ -1,5 +1,6 @@
 //! Arrays of other libraries: capsules of DLPack that we take.
 
+use std::any::Any;
 use std::ptr::NonNull;
 
 use millstream::DType;
@@ -15,11 +16,6 @@ use crate::errors::{argument_error, caused};
 /// A tensor whose deleter is called when this is dropped: by a thread that is attached to the interpreter, which the
 /// deleter may need.
 struct Owned<T: Managed>(NonNull<T>);
-
-// SAFETY: a tensor of DLPack has no thread of its own.
-unsafe impl<T: Managed> Send for Owned<T> {}
-// SAFETY: shared access only reads the struct, which its producer does not change.
-unsafe impl<T: Managed> Sync for Owned<T> {}
 
 impl<T: Managed> Owned<T> {
     /// Takes the tensor of a capsule. Returns `None` if the capsule has another name.
@@ -56,30 +52,23 @@ impl<T: Managed> Drop for Owned<T> {
     }
 }
 
-/// Either version of a tensor.
-enum Source {
-    Plain(Owned<ManagedTensor>),
-    Versioned(Owned<ManagedTensorVersioned>),
-}
-
-impl Source {
-    fn tensor(&self) -> &Tensor {
-        match self {
-            Source::Plain(owned) => &owned.get().tensor,
-            Source::Versioned(owned) => &owned.get().tensor,
-        }
-    }
-}
-
 /// An array in host memory, which belongs to another library. To be dropped by a thread that is attached to the
 /// interpreter.
 pub(crate) struct DlTensor {
-    source: Source,
+    /// The first element.
+    pointer: *mut u8,
     dtype: DType,
     shape: Vec<usize>,
     /// In elements.
     strides: Vec<isize>,
+    /// An `Owned` of either version.
+    _owner: Box<dyn Any>,
 }
+
+// SAFETY: a tensor of DLPack has no thread of its own.
+unsafe impl Send for DlTensor {}
+// SAFETY: shared access only reads the elements.
+unsafe impl Sync for DlTensor {}
 
 impl DlTensor {
     /// Takes the array of an object with `__dlpack__`.
@@ -89,23 +78,20 @@ impl DlTensor {
     /// method raises.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let capsule = request(object)?;
-        let source = match Owned::<ManagedTensorVersioned>::take(&capsule)? {
-            Some(owned) if owned.get().version.major != abi::VERSION.major => {
-                let major = owned.get().version.major;
+        if let Some(owned) = Owned::<ManagedTensorVersioned>::take(&capsule)? {
+            let major = owned.get().version.major;
+            if major != abi::VERSION.major {
                 let message = format!("expected version 1 of DLPack, got {major}");
                 return Err(PyBufferError::new_err(message));
             }
-            Some(owned) => Source::Versioned(owned),
-            None => match Owned::<ManagedTensor>::take(&capsule)? {
-                Some(owned) => Source::Plain(owned),
-                None => {
-                    let class = object.get_type().name()?;
-                    let message = format!("`{class}.__dlpack__` returned no capsule of DLPack");
-                    return Err(argument_error(message));
-                }
-            },
-        };
-        Self::read(source)
+            return Self::read(owned, |managed| &managed.tensor);
+        }
+        if let Some(owned) = Owned::<ManagedTensor>::take(&capsule)? {
+            return Self::read(owned, |managed| &managed.tensor);
+        }
+        let class = object.get_type().name()?;
+        let message = format!("`{class}.__dlpack__` returned no capsule of DLPack");
+        Err(argument_error(message))
     }
 
     /// As [`DlTensor::of`], for elements of a wanted type. Returns `None` if they must be converted.
@@ -123,8 +109,11 @@ impl DlTensor {
         Ok(Some(tensor))
     }
 
-    fn read(source: Source) -> PyResult<Self> {
-        let tensor = source.tensor();
+    fn read<T: Managed + 'static>(
+        owned: Owned<T>,
+        tensor_of: impl FnOnce(&T) -> &Tensor,
+    ) -> PyResult<Self> {
+        let tensor = tensor_of(owned.get());
         if !tensor.device.is_host() {
             return Err(elsewhere(tensor.device));
         }
@@ -172,11 +161,13 @@ impl DlTensor {
         if !reaches_within_memory(&shape, &strides, dtype.size()) {
             return Err(wrong(&(lengths, &strides)));
         }
+        let start = usize::try_from(tensor.byte_offset).unwrap_or(0);
         Ok(Self {
-            source,
+            pointer: tensor.data.cast::<u8>().wrapping_add(start),
             dtype,
             shape,
             strides,
+            _owner: Box::new(owned),
         })
     }
 
@@ -190,9 +181,7 @@ impl DlTensor {
 
     /// Returns the address of the first element.
     pub(crate) fn pointer(&self) -> *mut u8 {
-        let tensor = self.source.tensor();
-        let start = tensor.data.cast::<u8>();
-        start.wrapping_add(usize::try_from(tensor.byte_offset).unwrap_or(0))
+        self.pointer
     }
 
     /// Returns the size of all elements in bytes.

@@ -91,13 +91,15 @@ impl Origin {
         self.uses().into_iter().find(conflicts)
     }
 
-    /// Counts a use of a buffer that has this name, until the value is dropped.
+    /// Counts a use of a buffer that has this name, until the last reference to the value is dropped.
     pub(crate) fn count_pin(
         &self,
         handle: Handle<u8>,
         is_writable: bool,
         buffer: String,
-    ) -> CountedPin {
+    ) -> Arc<Use> {
+        // Relaxed: a use of another thread may come or go at any time; those of this thread are counted.
+        ALL_USES.fetch_add(1, Ordering::Relaxed);
         let counted = Arc::new(Use {
             handle,
             is_writable,
@@ -107,41 +109,22 @@ impl Origin {
         let mut uses = self.list();
         uses.retain(|used| used.strong_count() > 0);
         uses.push(Arc::downgrade(&counted));
-        drop(uses);
-        CountedPin::of(counted)
+        counted
     }
 }
 
-/// Counts as a use of its device's memory. Clones, which share the memory, count together with it, but each for itself in
-/// `all_pins`.
-pub(crate) struct CountedPin(Arc<Use>);
+/// The uses of all devices.
+static ALL_USES: AtomicUsize = AtomicUsize::new(0);
 
-impl CountedPin {
-    fn of(counted: Arc<Use>) -> Self {
-        // Relaxed: a pin of another thread may come or go at any time; those of this thread are counted.
-        ALL_PINS.fetch_add(1, Ordering::Relaxed);
-        Self(counted)
-    }
+/// Returns the number of uses of all devices.
+pub(super) fn all_uses() -> usize {
+    // Relaxed: see `Origin::count_pin`.
+    ALL_USES.load(Ordering::Relaxed)
 }
 
-impl Clone for CountedPin {
-    fn clone(&self) -> Self {
-        Self::of(self.0.clone())
-    }
-}
-
-/// The pins of all devices.
-static ALL_PINS: AtomicUsize = AtomicUsize::new(0);
-
-/// Returns the number of uses of pins of all devices.
-pub(super) fn all_pins() -> usize {
-    // Relaxed: see `CountedPin::of`.
-    ALL_PINS.load(Ordering::Relaxed)
-}
-
-impl Drop for CountedPin {
+impl Drop for Use {
     fn drop(&mut self) {
-        // Relaxed: see `CountedPin::of`.
-        ALL_PINS.fetch_sub(1, Ordering::Relaxed);
+        // Relaxed: see `Origin::count_pin`.
+        ALL_USES.fetch_sub(1, Ordering::Relaxed);
     }
 }

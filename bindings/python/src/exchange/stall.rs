@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
-use super::origin::all_pins;
+use super::origin::all_uses;
 
 /// A wait that takes longer, while there are pins, may be for a task that a pin holds back.
 const STALLED: Duration = Duration::from_secs(2);
@@ -25,13 +25,13 @@ impl StallWarning {
     /// # Errors
     /// If Python turns warnings into exceptions.
     pub(crate) fn look(&mut self, py: Python<'_>) -> PyResult<()> {
-        let pins = all_pins();
-        if pins == 0 || self.0.is_none_or(|end| Instant::now() < end) {
+        let uses = all_uses();
+        if uses == 0 || self.0.is_none_or(|end| Instant::now() < end) {
             return Ok(());
         }
         self.0 = None;
         let message = format!(
-            "waiting for longer than {STALLED:?} while exports of buffers are in use: {pins}; they hold back tasks that \
+            "waiting for longer than {STALLED:?} while exports of buffers are in use: {uses}; they hold back tasks that \
              write these buffers, and exports after such tasks; drop the arrays and views that are no longer needed"
         );
         let message = CString::new(message)?;

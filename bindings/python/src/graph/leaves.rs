@@ -97,7 +97,7 @@ impl GraphArena {
     ///
     /// Makes a length of at most `max` that each run sets.
     fn length(&self, name: &str, max: u64) -> Length {
-        Length::of(Size::from(&self.0.length(name, max)))
+        Length(Size::from(&self.0.length(name, max)))
     }
 
     /// `(length: Extent) -> LazyNode`

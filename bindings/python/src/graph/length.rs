@@ -20,11 +20,7 @@ use crate::errors::argument_error;
 /// ```
 #[pyclass(frozen, eq, hash, module = "millstream")]
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Length {
-    size: Size,
-    /// Present if it is a symbol alone.
-    symbol: Option<Symbol>,
-}
+pub(crate) struct Length(pub(crate) Size);
 
 /// A length of Python: an `int`, or a [`Length`].
 #[derive(FromPyObject)]
@@ -37,7 +33,7 @@ impl Extent<'_> {
     pub(crate) fn size(&self) -> Size {
         match self {
             Extent::Fixed(length) => Size::fixed(*length),
-            Extent::Symbolic(length) => length.get().size.clone(),
+            Extent::Symbolic(length) => length.get().0.clone(),
         }
     }
 }
@@ -52,7 +48,7 @@ pub(crate) fn shape_of<'py>(py: Python<'py>, node: &LazyBuffer) -> PyResult<Boun
     let shape = node.shape();
     let lengths = shape.iter().map(|size| match size.known() {
         Some(length) => Ok(length.into_pyobject(py)?.into_any()),
-        None => Ok(Bound::new(py, Length::of(size.clone()))?.into_any()),
+        None => Ok(Bound::new(py, Length(size.clone()))?.into_any()),
     });
     PyTuple::new(py, lengths.collect::<PyResult<Vec<_>>>()?)
 }
@@ -64,23 +60,18 @@ pub(crate) fn symbol_of(size: &Size) -> Option<Symbol> {
 }
 
 impl Length {
-    pub(crate) fn of(size: Size) -> Self {
-        let symbol = symbol_of(&size);
-        Self { size, symbol }
-    }
-
     /// Returns the symbol that a run sets.
-    pub(crate) fn symbol(&self) -> PyResult<&Symbol> {
+    pub(crate) fn symbol(&self) -> PyResult<Symbol> {
         let missing = || {
-            let message = format!("`run`: {} is computed from lengths: set those", self.size);
+            let message = format!("`run`: {} is computed from lengths: set those", self.0);
             argument_error(message)
         };
-        self.symbol.as_ref().ok_or_else(missing)
+        symbol_of(&self.0).ok_or_else(missing)
     }
 
     fn combined(size: Option<Size>) -> PyResult<Self> {
         let overflow = || argument_error("the length overflows 64 bits");
-        size.map(Self::of).ok_or_else(overflow)
+        size.map(Self).ok_or_else(overflow)
     }
 }
 
@@ -91,34 +82,34 @@ impl Length {
     /// The greatest value, or ``None`` if it overflows.
     #[getter]
     fn max(&self) -> Option<i64> {
-        self.size.max()
+        self.0.max()
     }
 
     fn __add__(&self, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(self.size.plus(&other.size()))
+        Self::combined(self.0.plus(&other.size()))
     }
 
     fn __radd__(&self, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(self.size.plus(&other.size()))
+        Self::combined(self.0.plus(&other.size()))
     }
 
     fn __sub__(&self, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(self.size.minus(&other.size()))
+        Self::combined(self.0.minus(&other.size()))
     }
 
     fn __rsub__(&self, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(other.size().minus(&self.size))
+        Self::combined(other.size().minus(&self.0))
     }
 
     fn __mul__(&self, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(self.size.times(&other.size()))
+        Self::combined(self.0.times(&other.size()))
     }
 
     fn __rmul__(&self, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(self.size.times(&other.size()))
+        Self::combined(self.0.times(&other.size()))
     }
 
     fn __repr__(&self) -> String {
-        self.size.to_string()
+        self.0.to_string()
     }
 }

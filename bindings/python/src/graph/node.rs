@@ -1,8 +1,7 @@
 //! Lazy buffers: each operation adds a node to the graph.
-//!
-//! The first argument of most methods is the name of the operation in Python, for messages.
 
-use millstream::graph::{LazyBuffer, Over};
+use millstream::graph::{LazyBuffer, Over, Size};
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -11,28 +10,46 @@ use crate::errors::argument_error;
 use crate::graph::length::{Extent, shape_of, sizes};
 use crate::graph::{checked, literal};
 
-/// A node of an expression; `millstream.LazyBuffer` has its operators. Most methods take the name of the operation.
+/// A node of an expression; `millstream.LazyBuffer` has its operators.
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct LazyNode(pub(crate) LazyBuffer);
 
-/// Returns the axes of a reduction: all, or these.
-fn over(axes: Option<Vec<isize>>, keeps: bool) -> Over {
-    let over = axes.map_or(Over::All, Over::Axes);
-    if keeps { over } else { over.dropped() }
-}
-
-/// Calls the method that has the name of the operation in Python, or else what is given for the name.
+/// Calls the method that has the name of the operation, with the arguments of its row; or else what is given for the name.
 macro_rules! by_name {
-    ($op:expr, $x:expr, $arguments:tt; $($method:ident)*, $($more:tt)*) => {
+    ($op:expr, $x:expr; $(with $arguments:tt: $($method:ident)*;)* $($name:literal => $result:expr,)*) => {
         match $op {
-            $(stringify!($method) => $x.$method $arguments,)*
-            $($more)*
+            $($(stringify!($method) => $x.$method $arguments,)*)*
+            $($name => $result,)*
+            op => return Err(argument_error(format!("graphs have no operation `{op}`"))),
         }
     };
 }
 
-fn unknown(op: &str) -> PyErr {
-    argument_error(format!("graphs have no operation `{op}`"))
+/// The arguments of an operation, by their places.
+struct Arguments<'a, 'py>(&'a Bound<'py, PyTuple>);
+
+impl<'py> Arguments<'_, 'py> {
+    fn at<T: FromPyObjectOwned<'py>>(&self, index: usize) -> PyResult<T> {
+        self.0.get_item(index)?.extract().map_err(Into::into)
+    }
+
+    fn node(&self, index: usize) -> PyResult<LazyBuffer> {
+        Ok(self.at::<Bound<'py, LazyNode>>(index)?.get().0.clone())
+    }
+
+    fn size(&self, index: usize) -> PyResult<Size> {
+        Ok(self.at::<Extent<'py>>(index)?.size())
+    }
+
+    fn shape(&self) -> PyResult<Vec<Size>> {
+        Ok(sizes(&self.at::<Vec<Extent<'py>>>(0)?))
+    }
+
+    /// Returns the axes of a reduction: the first argument; the second is whether they stay.
+    fn over(&self) -> PyResult<Over> {
+        let over = Over::Axes(self.at(0)?);
+        Ok(if self.at(1)? { over } else { over.dropped() })
+    }
 }
 
 #[pymethods]
@@ -49,155 +66,61 @@ impl LazyNode {
         shape_of(py, &self.0)
     }
 
-    /// `(op: str, value: Number) -> LazyNode`
+    /// `(op: str, *arguments: Any, name: str | None = None) -> LazyNode`
     ///
-    /// Returns a number of this node's type, without axes.
-    fn number(&self, op: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let graph = self.0.graph().ok_or_else(|| unknown(op))?;
-        checked(op, graph.constant(self.0.dtype(), literal(value)?))
-    }
-
-    /// `(length: int, start: int, step: int) -> LazyNode`
+    /// Adds an operation on this node: `add(other)`, `exp()`, `sum(axes, keeps)`, `narrow(axis, start, length)`, ..
+    /// `name` is its name in messages, if that is another.
     ///
-    /// Returns the indices of a slice with a step: `start + step * 0, 1, ..`.
-    fn places(&self, length: u64, start: i64, step: i64) -> PyResult<Self> {
-        let graph = self.0.graph().ok_or_else(|| unknown("getitem"))?;
-        checked("getitem", graph.iota(length) * step + start)
-    }
-
-    /// `(op: str) -> LazyNode`
-    fn unary(&self, op: &str) -> PyResult<Self> {
-        let x = &self.0;
-        let result = by_name!(op, x, ();
-            abs sqrt exp log sin cos tanh erf floor ceil round sign log1p expm1 relu sigmoid silu gelu gelu_tanh detach,
+    /// `divide`, `remainder` and the shifts are those of the runtime. `number(value)` is a number of this node's type,
+    /// without axes, and `places(length, start, step)` the indices of a slice.
+    #[pyo3(signature = (op, *arguments, name=None))]
+    fn apply(
+        &self,
+        op: &str,
+        arguments: &Bound<'_, PyTuple>,
+        name: Option<&str>,
+    ) -> PyResult<Self> {
+        let (x, given) = (&self.0, Arguments(arguments));
+        // Of each node, since no refused buffer is one.
+        let graph = || x.graph().cloned().unwrap_or_default();
+        let result = by_name!(op, x;
+            with (): abs sqrt exp log sin cos tanh erf floor ceil round sign log1p expm1 relu sigmoid silu gelu gelu_tanh detach;
+            with (&given.node(0)?): minimum maximum less less_equal greater greater_equal matmul set;
+            with (given.over()?): sum max min argmax argmin any all mean softmax log_softmax;
+            with (given.shape()?): reshape broadcast_to;
+            with (given.at(0)?): flip cumsum squeeze unsqueeze;
+            with (given.at(0)?, &given.node(1)?): take gather;
+            with (given.at(0)?, &given.node(1)?, &given.node(2)?): scatter scatter_add;
             "negative" => -x,
             "invert" => !x,
             "isnan" => x.is_nan(),
-            _ => return Err(unknown(op)),
+            "add" => x + &given.node(0)?,
+            "subtract" => x - &given.node(0)?,
+            "multiply" => x * &given.node(0)?,
+            "divide" => x / &given.node(0)?,
+            "remainder" => x % &given.node(0)?,
+            "bitwise_and" => x & &given.node(0)?,
+            "bitwise_or" => x | &given.node(0)?,
+            "bitwise_xor" => x ^ &given.node(0)?,
+            "left_shift" => x << &given.node(0)?,
+            "right_shift" => x >> &given.node(0)?,
+            "power" => x.pow(&given.node(0)?),
+            "arctan2" => x.atan2(&given.node(0)?),
+            "equal" => x.equals(&given.node(0)?),
+            "not_equal" => x.differs(&given.node(0)?),
+            "where" => x.select(&given.node(0)?, &given.node(1)?),
+            "prod" => x.product(given.over()?),
+            "var" => x.variance(given.over()?),
+            "cast" => x.cast(element::parse(&given.at(0)?)?),
+            "permute" => x.permute(given.at::<Vec<isize>>(0)?),
+            "narrow" => x.narrow(given.at(0)?, given.size(1)?, given.size(2)?),
+            "roll" => x.roll(given.at(0)?, given.at(1)?),
+            "repeat" => x.repeat(given.at(0)?, given.size(1)?),
+            "set_rows" => x.set_rows(given.at(0)?, given.size(1)?, &given.node(2)?),
+            "number" => graph().constant(x.dtype(), literal(&given.at(0)?)?),
+            "places" => graph().iota(given.at::<u64>(0)?) * given.at::<i64>(2)? + given.at::<i64>(1)?,
         );
-        checked(op, result)
-    }
-
-    /// `(op: str, other: LazyNode) -> LazyNode`
-    ///
-    /// An operation on two nodes of one type. `divide`, `remainder` and the shifts are those of the runtime.
-    fn binary(&self, op: &str, other: &LazyNode) -> PyResult<Self> {
-        let (x, y) = (&self.0, &other.0);
-        let result = by_name!(op, x, (y);
-            minimum maximum less less_equal greater greater_equal matmul set,
-            "add" => x + y,
-            "subtract" => x - y,
-            "multiply" => x * y,
-            "divide" => x / y,
-            "remainder" => x % y,
-            "bitwise_and" => x & y,
-            "bitwise_or" => x | y,
-            "bitwise_xor" => x ^ y,
-            "left_shift" => x << y,
-            "right_shift" => x >> y,
-            "power" => x.pow(y),
-            "arctan2" => x.atan2(y),
-            "equal" => x.equals(y),
-            "not_equal" => x.differs(y),
-            _ => return Err(unknown(op)),
-        );
-        checked(op, result)
-    }
-
-    /// `(op: str, axes: Sequence[int] | None, keeps: bool) -> LazyNode`
-    #[pyo3(signature = (op, axes, keeps))]
-    fn reduce(&self, op: &str, axes: Option<Vec<isize>>, keeps: bool) -> PyResult<Self> {
-        let (x, over) = (&self.0, over(axes, keeps));
-        let result = by_name!(op, x, (over);
-            sum max min argmax argmin any all mean softmax log_softmax,
-            "prod" => x.product(over),
-            "var" => x.variance(over),
-            _ => return Err(unknown(op)),
-        );
-        checked(op, result)
-    }
-
-    /// `(yes: LazyNode, no: LazyNode) -> LazyNode`
-    fn select(&self, yes: &LazyNode, no: &LazyNode) -> PyResult<Self> {
-        checked("where", self.0.select(&yes.0, &no.0))
-    }
-
-    /// `(dtype: DTypeLike) -> LazyNode`
-    fn cast(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
-        checked("cast", self.0.cast(element::parse(dtype)?))
-    }
-
-    /// `(op: str, shape: Sequence[Extent]) -> LazyNode`
-    fn reshape(&self, op: &str, shape: Vec<Extent<'_>>) -> PyResult<Self> {
-        checked(op, self.0.reshape(sizes(&shape)))
-    }
-
-    /// `(shape: Sequence[Extent]) -> LazyNode`
-    fn broadcast_to(&self, shape: Vec<Extent<'_>>) -> PyResult<Self> {
-        checked("broadcast_to", self.0.broadcast_to(sizes(&shape)))
-    }
-
-    /// `(op: str, axes: Sequence[int]) -> LazyNode`
-    fn permute(&self, op: &str, axes: Vec<isize>) -> PyResult<Self> {
-        checked(op, self.0.permute(axes))
-    }
-
-    /// `(op: str, axis: int) -> LazyNode`
-    ///
-    /// An operation along one axis.
-    fn along(&self, op: &str, axis: isize) -> PyResult<Self> {
-        let result = by_name!(op, self.0, (axis);
-            flip cumsum squeeze unsqueeze,
-            _ => return Err(unknown(op)),
-        );
-        checked(op, result)
-    }
-
-    /// `(op: str, axis: int, start: Extent, len: Extent) -> LazyNode`
-    fn narrow(&self, op: &str, axis: isize, start: Extent<'_>, len: Extent<'_>) -> PyResult<Self> {
-        checked(op, self.0.narrow(axis, start.size(), len.size()))
-    }
-
-    /// `(axis: int, by: int) -> LazyNode`
-    fn roll(&self, axis: isize, by: isize) -> PyResult<Self> {
-        checked("roll", self.0.roll(axis, by))
-    }
-
-    /// `(axis: int, times: Extent) -> LazyNode`
-    fn repeat(&self, axis: isize, times: Extent<'_>) -> PyResult<Self> {
-        checked("repeat", self.0.repeat(axis, times.size()))
-    }
-
-    /// `(op: str, axis: int, index: LazyNode) -> LazyNode`
-    ///
-    /// `take` or `gather` of rows or elements by an index of `i64`.
-    fn indexed(&self, op: &str, axis: isize, index: &LazyNode) -> PyResult<Self> {
-        let result = match op {
-            "gather" => self.0.gather(axis, &index.0),
-            _ => self.0.take(axis, &index.0),
-        };
-        checked(op, result)
-    }
-
-    /// `(axis: int, index: LazyNode, values: LazyNode, adds: bool) -> LazyNode`
-    fn scatter(
-        &self,
-        axis: isize,
-        index: &LazyNode,
-        values: &LazyNode,
-        adds: bool,
-    ) -> PyResult<Self> {
-        let (index, values) = (&index.0, &values.0);
-        match adds {
-            true => checked("scatter_add", self.0.scatter_add(axis, index, values)),
-            false => checked("scatter", self.0.scatter(axis, index, values)),
-        }
-    }
-
-    /// `(axis: int, start: Extent, values: LazyNode) -> LazyNode`
-    fn set_rows(&self, axis: isize, start: Extent<'_>, values: &LazyNode) -> PyResult<Self> {
-        let result = self.0.set_rows(axis, start.size(), &values.0);
-        checked("set_rows", result)
+        checked(name.unwrap_or(op), result)
     }
 
     /// `(of: Sequence[LazyNode]) -> list[LazyNode]`

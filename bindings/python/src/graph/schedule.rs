@@ -216,10 +216,8 @@ impl CompiledSteps {
         outputs: &[(usize, Bound<'_, Buffer>)],
         given: &[(Bound<'_, Length>, u64)],
     ) -> PyResult<Lengths> {
-        let given = given.iter().map(|(length, value)| {
-            let symbol = length.get().symbol()?;
-            Ok((symbol.clone(), *value))
-        });
+        let given = given.iter();
+        let given = given.map(|(length, value)| Ok((length.get().symbol()?, *value)));
         let mut lengths = given.collect::<PyResult<Lengths>>()?;
         let explicit = lengths.len();
         for (node, buffer) in inputs {
