@@ -4,7 +4,6 @@ use crate::kernels::{Attribute, Config, Kernels, Values, launch, launch_list};
 use crate::raw::Gpu;
 
 const INVALID_VALUE: u32 = 1;
-const COOPERATIVE_LAUNCH_TOO_LARGE: u32 = 720;
 const NOT_SUPPORTED: u32 = 801;
 const INVALID_CLUSTER_SIZE: u32 = 912;
 /// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`
@@ -65,26 +64,6 @@ fn clusters_must_divide_the_grid_and_not_be_too_large() {
     assert_eq!(launch([16, 1, 1], [16, 1, 1]), 0);
     assert_eq!(launch([32, 1, 1], [32, 1, 1]), INVALID_CLUSTER_SIZE);
     gpu.assert_violations(&["invalid launch: "; 4]);
-}
-
-#[test]
-fn cooperative_blocks_must_fit_at_once() {
-    let gpu = Gpu::new(1);
-    let kernels = Kernels::load(&gpu);
-    let launch = |blocks| {
-        let (block, stream) = (gpu.memory(1024, 0), gpu.stream());
-        let values = Values::new(&[block, 7]);
-        let attribute = [Attribute::new(2, &[1])];
-        let config = Config::new([blocks, 1, 1], stream, &attribute);
-        gpu.call(
-            "cuLaunchKernelEx",
-            &[config.place(), kernels.set, values.list(), 0],
-        )
-    };
-    // 32 blocks on each of 4 multiprocessors.
-    assert_eq!(launch(128), 0);
-    assert_eq!(launch(129), COOPERATIVE_LAUNCH_TOO_LARGE);
-    gpu.assert_violation(&["129 cooperative blocks, but 128"]);
 }
 
 #[test]
