@@ -6,11 +6,7 @@ use millstream_harness::{Limit, RecordRow, median};
 pub(crate) type Samples = Vec<f64>;
 
 /// Returns a row of both sides, without a limit.
-pub(crate) fn row(
-    measure: impl Into<String>,
-    unit: &str,
-    [raw, ours]: [Samples; 2],
-) -> RecordRow {
+pub(crate) fn row(measure: impl Into<String>, unit: &str, [raw, ours]: [Samples; 2]) -> RecordRow {
     RecordRow {
         measure: measure.into(),
         unit: unit.to_owned(),

@@ -40,8 +40,7 @@ impl Handle {
 
 /// Calls a function of the loaded driver. Returns none if it fails.
 fn driver(name: &str, arguments: &[u64]) -> Option<()> {
-    let driver = loaded::by_name("cuda").ok()?;
-    (loaded::call(driver, name, arguments) == 0).then_some(())
+    (loaded::call(loaded::driver()?, name, arguments) == 0).then_some(())
 }
 
 /// `cublasLtMatmulHeuristicResult_t`
@@ -98,9 +97,9 @@ macro_rules! functions {
 
 functions! {
     fn cublasLtCreate(place: *mut *mut Handle) -> u32 {
-        match loaded::by_name("cuda") {
-            Ok(_) => create(place, Handle::default()),
-            Err(_) => NOT_INITIALIZED,
+        match loaded::driver() {
+            Some(_) => create(place, Handle::default()),
+            None => NOT_INITIALIZED,
         }
     }
 

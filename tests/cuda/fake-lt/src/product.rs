@@ -48,7 +48,12 @@ impl Product {
     }
 
     /// Submits it to a stream, with the addresses of `a`, `b`, `d` and of a workspace, if it uses one.
-    pub(crate) fn submit(mut self, [a, b, d]: [u64; 3], workspace: u64, stream: u64) -> Result<(), u32> {
+    pub(crate) fn submit(
+        mut self,
+        [a, b, d]: [u64; 3],
+        workspace: u64,
+        stream: u64,
+    ) -> Result<(), u32> {
         let [rows, columns, depth, batch] = self.lens;
         let span = |start, [row, column, on]: [usize; 3], [rows, columns]: [usize; 2]| {
             let last = (rows - 1) * row + (columns - 1) * column + (batch - 1) * on;
@@ -56,7 +61,10 @@ impl Product {
             Span { start, bytes }
         };
         let [of_a, of_b, of_d] = self.steps;
-        let reads = [span(a, of_a, [rows, depth]), span(b, of_b, [depth, columns])];
+        let reads = [
+            span(a, of_a, [rows, depth]),
+            span(b, of_b, [depth, columns]),
+        ];
         let mut writes = vec![span(d, of_d, [rows, columns])];
         self.uses_workspace = workspace != 0;
         if self.uses_workspace {
@@ -77,7 +85,7 @@ impl Product {
             run as *const () as u64,
             data as u64,
         ];
-        let driver = loaded::by_name("cuda").map_err(|_| EXECUTION_FAILED)?;
+        let driver = loaded::driver().ok_or(EXECUTION_FAILED)?;
         match loaded::call(driver, "fake_cuda_native", &arguments) {
             0 => Ok(()),
             _ => {

@@ -1,7 +1,5 @@
 //! Calls of the loaded driver, with handles as numbers.
 
-use std::sync::OnceLock;
-
 use libloading::Library;
 
 use crate::loaded;
@@ -18,11 +16,8 @@ pub(crate) struct Span {
 /// The code of an operation: its data, and pointers to the memory that it reads and writes.
 pub(crate) type Run = extern "C" fn(u64, *const *const u8, *const *mut u8);
 
-/// Returns the driver of this process, which the caller has loaded already.
 fn driver() -> Result<&'static Library, u32> {
-    static DRIVER: OnceLock<Option<&'static Library>> = OnceLock::new();
-    let driver = DRIVER.get_or_init(|| loaded::by_name("cuda").ok());
-    driver.ok_or(INTERNAL_ERROR)
+    loaded::driver().ok_or(INTERNAL_ERROR)
 }
 
 /// Calls a function of the driver, which checks its handles.

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "no package uses all of it")]
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use libloading::Library;
 
@@ -17,11 +18,12 @@ pub(crate) fn library(name: &str) -> Result<&'static Library, libloading::Error>
     Ok(Box::leak(Box::new(library)))
 }
 
-/// Loads the library of this name as its users do: by its name.
-pub(crate) fn by_name(name: &str) -> Result<&'static Library, libloading::Error> {
+/// Returns the driver of this process, loaded as its users do: by its name.
+pub(crate) fn driver() -> Option<&'static Library> {
+    static DRIVER: OnceLock<Option<Library>> = OnceLock::new();
     // SAFETY: as above.
-    let library = unsafe { Library::new(libloading::library_filename(name)) }?;
-    Ok(Box::leak(Box::new(library)))
+    let load = || unsafe { Library::new(libloading::library_filename("cuda")) }.ok();
+    DRIVER.get_or_init(load).as_ref()
 }
 
 /// A function of sixteen arguments, each of which fits in a register or a stack slot.

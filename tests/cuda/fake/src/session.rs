@@ -36,11 +36,12 @@ fn find() -> Result<(&'static Library, &'static Controls), NotLoaded> {
             unsafe { library.get::<extern "C" fn() -> *const Controls>("fake_cuda_controls") };
         find.map(|find| find())
     };
-    let (library, by_name) = (loaded::library("cuda"), loaded::by_name("cuda"));
-    let pair = library.and_then(|library| Ok((library, controls(library)?, controls(by_name?)?)));
-    match pair.map_err(|error| NotLoaded(error.to_string()))? {
+    let failed = |error: libloading::Error| NotLoaded(error.to_string());
+    let library = loaded::library("cuda").map_err(failed)?;
+    let ours = controls(library).map_err(failed)?;
+    match loaded::driver().map(controls) {
         // SAFETY: the table of a library that is never unloaded, with the types of this build.
-        (library, ours, loaded) if ours == loaded => Ok((library, unsafe { &*ours })),
+        Some(Ok(loaded)) if loaded == ours => Ok((library, unsafe { &*ours })),
         _ => Err(NotLoaded(
             "an older build is loaded already; delete `target/*/libcuda.so`".to_owned(),
         )),
