@@ -32,22 +32,8 @@ const ROWS: &[(&str, [usize; 2], Make)] = &[
         [4096, 1024],
         |x| sum_max_squares(x, 1),
     ),
-    (
-        "sum, max, squares of columns, 4096 x 1024",
-        [4096, 1024],
-        |x| sum_max_squares(x, 0),
-    ),
-    ("sum, max, squares of rows, 64 x 64", [64, 64], |x| {
-        sum_max_squares(x, 1)
-    }),
-    ("sum, max, squares of rows, 400000 x 6", [400_000, 6], |x| {
-        sum_max_squares(x, 1)
-    }),
     ("sum, max, squares of all, 16 M", [1, 1 << 24], |x| {
         sum_max_squares(x, 1)
-    }),
-    ("sum, argmax of rows, 4096 x 1024", [4096, 1024], |x| {
-        vec![x.sum(1), x.argmax(1)]
     }),
     (
         "argmax, argmin of columns, 4096 x 1024",
@@ -62,38 +48,10 @@ const ROWS: &[(&str, [usize; 2], Make)] = &[
             powers.take(7).map(|power| power.sum(1)).collect()
         },
     ),
-    ("max, softmax of rows, 4096 x 1024", [4096, 1024], |x| {
-        vec![x.max(1), x.softmax(1)]
-    }),
-    ("max, softmax of columns, 1024 x 1024", [1024, 1024], |x| {
-        vec![x.max(0), x.softmax(0)]
-    }),
     ("mean, variance of rows, 4096 x 1024", [4096, 1024], |x| {
         let mean = x.mean(1);
         let variance = (x - &mean).square().mean(1);
         vec![mean, variance]
-    }),
-    ("exp(x), x + 1, 4 M", [4096, 1024], |x| {
-        vec![x.exp(), x + 1.0]
-    }),
-    ("exp(x), x + 1, 16 M", [16_384, 1024], |x| {
-        vec![x.exp(), x + 1.0]
-    }),
-    ("exp(x), x + 1, 1 M", [1024, 1024], |x| {
-        vec![x.exp(), x + 1.0]
-    }),
-    ("2 x + 1, 1 - 3 x, 16 M", [16_384, 1024], |x| {
-        vec![x * 2.0 + 1.0, 1.0 - x * 3.0]
-    }),
-    ("exp(x), x + 1, 64 K", [64, 1024], |x| {
-        vec![x.exp(), x + 1.0]
-    }),
-    ("x + 1, x * 2, -x, 4 M", [4096, 1024], |x| {
-        vec![x + 1.0, x * 2.0, -x]
-    }),
-    ("x + 1 turned, x * 2 turned, 4 M", [4096, 1024], |x| {
-        let turned = x.t();
-        vec![&turned + 1.0, &turned * 2.0]
     }),
     ("tanh(x), 1 - tanh(x)^2, 4 M", [4096, 1024], |x| {
         let y = x.tanh();

@@ -14,12 +14,12 @@ pub fn digits(value: f64) -> String {
 }
 
 /// Formats a value like [`digits`]; `-` if there is none.
-pub fn digits_or_dash(value: Option<f64>) -> String {
+pub(crate) fn digits_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), digits)
 }
 
 /// Formats a ratio with two decimals; `-` if there is none.
-pub fn ratio(ratio: Option<f64>) -> String {
+pub(crate) fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{ratio:.2}"))
 }
 

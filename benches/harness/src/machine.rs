@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// Describes the processor: `2 cores of an AMD EPYC 7763, load 0.52`. The load is that of the last minute.
-pub fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split_whitespace().next().unwrap_or("unknown");
@@ -11,7 +11,7 @@ pub fn machine() -> String {
 }
 
 /// Returns the processor's name, if the system reports it.
-pub fn processor() -> String {
+fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find(|line| line.starts_with("model name"));
     let name = line.and_then(|line| line.split_once(':'));
@@ -20,12 +20,12 @@ pub fn processor() -> String {
 }
 
 /// Returns the short name of the commit in the current folder, or `unknown`.
-pub fn commit() -> String {
+pub(crate) fn commit() -> String {
     output("git", &["rev-parse", "--short=8", "HEAD"])
 }
 
 /// Returns today's date in UTC, or `unknown`.
-pub fn today() -> String {
+pub(crate) fn today() -> String {
     output("date", &["--utc", "+%F"])
 }
 

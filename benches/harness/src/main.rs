@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use millstream_harness::{Record, replace_section};
+use millstream_harness::{MEANINGLESS, Record, replace_section};
 
 /// The folder `benches`.
 const BENCHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -28,7 +28,8 @@ fn written() -> Result<(String, String), Box<dyn Error>> {
             format!("<!-- {name}: begin -->"),
             format!("<!-- {name}: end -->"),
         );
-        let section = record.section();
+        let refused = || format!("{}: {MEANINGLESS}", path.display());
+        let section = record.section().ok_or_else(refused)?;
         page = replace_section(&page, (&begin, &end), section.trim_end()).ok_or_else(|| {
             format!("RESULTS.md must have the lines `{begin}` and `{end}`, each once")
         })?;

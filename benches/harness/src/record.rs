@@ -8,7 +8,13 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Limit, Summary, Table, commit, digits_or_dash, machine, ratio, today};
+use crate::format::{digits_or_dash, ratio};
+use crate::machine::{commit, machine, today};
+use crate::{Limit, Table, median};
+
+/// The notes of a record that was taken on a fake driver. The tables of the page have no such record.
+pub const MEANINGLESS: &str =
+    "These figures are meaningless: they were measured on the fake driver, not on a GPU.";
 
 /// The samples of one subject, and how they were taken.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -49,7 +55,8 @@ pub struct RecordRow {
 impl RecordRow {
     /// Returns the median of a side, if it was measured.
     pub fn median(&self, side: usize) -> Option<f64> {
-        Summary::of(self.samples.get(side)?).map(|summary| summary.median)
+        let samples = self.samples.get(side)?;
+        (!samples.is_empty()).then(|| median(samples))
     }
 
     /// Returns whether our median keeps the limit; none if either is missing.
@@ -132,8 +139,9 @@ impl Record {
         table
     }
 
-    /// Returns the section of the page: how the samples were taken, the notes, and the table.
-    pub fn section(&self) -> String {
+    /// Returns the section of the page: how the samples were taken, the notes, and the table. Returns none for figures of
+    /// a fake driver.
+    pub fn section(&self) -> Option<String> {
         let Self {
             command,
             commit,
@@ -142,13 +150,18 @@ impl Record {
             notes,
             ..
         } = self;
+        if notes.contains(MEANINGLESS) {
+            return None;
+        }
         let counts = self.rows.iter().flat_map(|row| &row.samples).map(Vec::len);
         let medians = match counts.max() {
             None | Some(0 | 1) => String::new(),
             Some(most) => format!("Medians of up to {most} samples. "),
         };
         let table = self.table("**missed**").markdown();
-        format!("`{command}`; {commit}, {date}; {machine}. {medians}{notes}\n\n{table}")
+        Some(format!(
+            "`{command}`; {commit}, {date}; {machine}. {medians}{notes}\n\n{table}"
+        ))
     }
 }
 
@@ -203,7 +216,12 @@ mod tests {
             | measure | unit | ours | peer | ratio | limit |            |\n\
             | ------- | ---- | ---: | ---: | ----: | ----: | ---------- |\n\
             | m       | ns   | 3.00 | 6.00 |  0.50 |  <= 2 | **missed** |\n";
-        assert_eq!(record.section(), expected);
+        assert_eq!(record.section().as_deref(), Some(expected));
+        let fake = Record {
+            notes: MEANINGLESS.into(),
+            ..record
+        };
+        assert_eq!(fake.section(), None);
     }
 
     #[test]

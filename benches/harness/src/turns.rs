@@ -3,8 +3,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::Summary;
-
 /// The warm-up round: [`take_turns`] discards its samples.
 const WARM_UP: usize = 0;
 
@@ -47,7 +45,7 @@ pub fn take_turns<S, E>(
     Ok(samples)
 }
 
-/// Samples alternatives in turn, after one warm-up round, and returns the summary of each.
+/// Samples alternatives in turn, after one warm-up round, and returns the samples of each.
 ///
 /// Zero `rounds` count as one.
 ///
@@ -57,11 +55,9 @@ pub fn take_turns<S, E>(
 pub fn alternate<const N: usize, E>(
     rounds: usize,
     samplers: [Sampler<'_, E>; N],
-) -> Result<[Summary; N], E> {
+) -> Result<[Vec<f64>; N], E> {
     let samples = take_turns(N, 0..=rounds.max(1), |turn| samplers[turn.index]())?;
-    Ok(std::array::from_fn(|index| {
-        Summary::of(&samples[index]).expect("each alternative has a sample for each round")
-    }))
+    Ok(samples.try_into().expect("each alternative has samples"))
 }
 
 #[cfg(test)]
@@ -79,8 +75,7 @@ mod tests {
         };
         let [a, b] = alternate(2, [&mut || sample('a'), &mut || sample('b')]).unwrap();
         assert_eq!(*order.borrow(), "abbaab");
-        assert_eq!((a.samples, a.min, a.max), (2, 4.0, 5.0));
-        assert_eq!((b.min, b.max), (3.0, 6.0));
+        assert_eq!((a, b), (vec![4.0, 5.0], vec![3.0, 6.0]));
     }
 
     #[test]
@@ -99,7 +94,7 @@ mod tests {
 
     #[test]
     fn zero_rounds_count_as_one() {
-        let [summary] = alternate::<1, ()>(0, [&mut || Ok(7.0)]).unwrap();
-        assert_eq!((summary.samples, summary.median), (1, 7.0));
+        let [samples] = alternate::<1, ()>(0, [&mut || Ok(7.0)]).unwrap();
+        assert_eq!(samples, [7.0]);
     }
 }

@@ -32,9 +32,6 @@ pub(crate) trait Contender: Sized + Send + 'static {
     /// Launches a kernel over one buffer.
     fn launch_one(&self, buffer: &Self::Buffer);
 
-    /// Launches a kernel over three buffers.
-    fn launch_three(&self, buffers: &[Self::Buffer; 3]);
-
     /// Launches a kernel over three buffers, with eight 64-bit words of scalars.
     fn launch_three_and_scalars(&self, buffers: &[Self::Buffer; 3]);
 

@@ -98,7 +98,6 @@ pub(crate) fn probes() -> Vec<Probe> {
         "launch-bare" Free: [launch::bare] Reference reference::message;
         "launch-scalars" Free: [launch::three_and_scalars];
         "allocations-bare" Counted: [launch::bare];
-        "allocations-three" Counted: [launch::three];
         "allocations-scalars" Counted: [launch::three_and_scalars];
         "instructions-bare" Callgrind: [instructions::bare];
         "instructions-scalars" Callgrind: [instructions::three_and_scalars];
@@ -110,9 +109,7 @@ pub(crate) fn probes() -> Vec<Probe> {
         "one-core-1" OneCore: [launch::bare] Reference reference::message;
         "one-core-4" OneCore: [launch::many; 4] Reference reference::many::<4>;
         "sync-busy" Free: [answer::sync_busy];
-        "allocations-sync" Counted: [answer::sync_busy];
         "read-busy" Free: [answer::read_busy];
-        "allocations-read" Counted: [answer::read_busy];
         "sync-idle" Free: [answer::sync_idle] Reference reference::round_trip_idle;
         "start-parked" Free: [answer::start_parked] Reference reference::one_wake;
         "start-awake" Free: [answer::start_awake];

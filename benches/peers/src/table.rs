@@ -73,7 +73,6 @@ fn unit_of(figure: &'static str) -> &'static str {
         "million_per_s" => "million/s",
         "cpu_percent" => "% of a core",
         "wake_ups" => "1/s",
-        "recorded" | "waited" => "events",
         // Other figures are named by their unit.
         unit => unit,
     }
@@ -96,7 +95,6 @@ pub(crate) fn rows() -> Vec<Row> {
         "launch, 3 buffers + 8 words, instructions": "instructions-scalars/instructions", at_most(900.0);
         // The limit is above zero, because a list may grow now and then.
         "launch, no arguments, heap allocations": "allocations-bare/allocations", at_most(0.001);
-        "launch, 3 buffers, heap allocations": "allocations-three/allocations", at_most(0.001);
         "launch, 3 buffers + 8 words, heap allocations": "allocations-scalars/allocations", at_most(0.001);
         "launch, recorded and replayed, per task": "replay/ns", at_most(20.0);
         "launch, 3 buffers, recorded and replayed": "replay-three/ns", at_most(20.0);
@@ -106,17 +104,12 @@ pub(crate) fn rows() -> Vec<Row> {
         "one core, 1 client thread, per launch": "one-core-1/caller_ns", at_most(300.0);
         "one core, 4 client threads, per launch": "one-core-4/ns", at_most(300.0);
         "sync, busy, p50": "sync-busy/p50_us", at_most(0.4);
-        "sync, busy, p99": "sync-busy/p99_us", NONE;
-        "sync, busy, heap allocations": "allocations-sync/allocations", NONE;
         "4-byte read, busy, p50": "read-busy/p50_us", at_most(0.6);
-        "4-byte read, busy, p99": "read-busy/p99_us", NONE;
-        "4-byte read, busy, heap allocations": "allocations-read/allocations", NONE;
         "sync after 5 ms idle, p50": "sync-idle/p50_us", of_reference(0.7);
         "sync after 5 ms idle, p99": "sync-idle/p99_us", of_reference(1.0);
         "submit to start, device parked, p50": "start-parked/p50_us", of_reference(1.2);
         "submit to start, device parked, p99": "start-parked/p99_us", of_reference(1.2);
         "submit to start, device awake, p50": "start-awake/p50_us", at_most(0.5);
-        "submit to start, device awake, p99": "start-awake/p99_us", NONE;
         "1,000 launches a second, device thread": "thousand/cpu_percent", at_most(3.0);
         // The limit is above zero, because the two clocks of this figure differ a little.
         "idle device thread": "idle/cpu_percent", at_most(0.01);
@@ -132,8 +125,6 @@ pub(crate) fn rows() -> Vec<Row> {
         "hazards of a task, 3 bindings, one queue": "hazards-own-3/ns", at_most(25.0);
         "hazards, 1 binding of another queue, synced": "hazards-other-1/ns", at_most(200.0);
         "hazards, 3 bindings of another queue, synced": "hazards-other-3/ns", at_most(200.0);
-        "hazards, 1 of another queue, events recorded": "hazards-other-1/recorded", at_most(0.0);
-        "hazards, 1 of another queue, events waited": "hazards-other-1/waited", at_most(0.0);
         "scheduler per task, Interleave, batch 1": "interleave-1/ns", at_most(30.0);
         "scheduler per task, Interleave, batch 8": "interleave-8/ns", at_most(10.0);
         "scheduler per task, Interleave, batch 64": "interleave-64/ns", at_most(8.0);

@@ -3,10 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Rig, lower};
+use millstream_harness::RecordRow;
+
+use super::Rig;
 use crate::error::BenchError;
 use crate::raw::{Parameters, Stream};
-use crate::report::Row;
+use crate::rows::raw_row;
 
 /// Calls before the stream is synchronized.
 const BURST: usize = 256;
@@ -15,7 +17,7 @@ const ALLOCATION_BYTES: usize = 64 << 10;
 
 /// Returns the nanoseconds of a call.
 fn call_ns(
-    stream: &Stream<'_>,
+    stream: &Stream,
     calls: usize,
     mut call: impl FnMut() -> Result<(), BenchError>,
 ) -> Result<f64, BenchError> {
@@ -34,15 +36,13 @@ fn call_ns(
     Ok(spent.as_nanos() as f64 / calls as f64)
 }
 
-pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
-    let (gpu, calls) = (&rig.gpu, rig.plan.calls);
+pub(super) fn measure(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
+    let (gpu, calls) = (&rig.gpu, rig.count(4_096, 16));
     let (stream, other) = (gpu.stream()?, gpu.stream()?);
     let empty = gpu.kernel(c"empty")?;
     let (untimed, timed) = (gpu.event(false)?, gpu.event(true)?);
-    let word = gpu.pinned(size_of::<u64>())?;
     let pool = gpu.pool()?;
     let mut none = Parameters::new(&[]);
-    let mut value = 0;
     let elsewhere = gpu.event(false)?;
     elsewhere.record(&other)?;
     other.synchronize()?;
@@ -56,12 +56,6 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         &mut || call_ns(&stream, calls, || untimed.query()),
         &mut || {
             call_ns(&stream, calls, || {
-                value += 1;
-                stream.write_value(word.start() as u64, value)
-            })
-        },
-        &mut || {
-            call_ns(&stream, calls, || {
                 pool.allocate_and_free(ALLOCATION_BYTES, &stream)
             })
         },
@@ -72,11 +66,10 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         "cuEventRecord, timed",
         "cuStreamWaitEvent",
         "cuEventQuery",
-        "cuStreamWriteValue64",
         "64 KiB from a pool, allocated and freed",
     ];
     let rows = names.into_iter().zip(figures);
     Ok(rows
-        .map(|(name, summary)| lower(name, "ns").raw(summary))
+        .map(|(name, samples)| raw_row(name, "ns", samples))
         .collect())
 }

@@ -4,17 +4,16 @@
 use std::ffi::c_void;
 
 use millstream::{Handle, Stream};
-use millstream_harness::{Summary, time_each};
+use millstream_harness::{RecordRow, time_each};
 
-use super::{PATIENCE, Rig, higher, in_us, lower};
+use super::{PATIENCE, Rig};
 use crate::error::BenchError;
-use crate::raw;
-use crate::report::{Row, Target};
+use crate::rows::{Samples, in_us, rates, raw_row, row};
 
 const SMALL_BYTES: usize = 4 << 10;
 const LARGE_BYTES: usize = 64 << 20;
 /// A share of the raw copy's bandwidth.
-const TARGET: Target = Target::OfRaw(0.98);
+const SHARE: f64 = 0.98;
 
 /// Returns the nanoseconds of a copy. `copy` waits until it has completed.
 fn copy_ns(
@@ -26,8 +25,8 @@ fn copy_ns(
 
 /// Nanoseconds of a copy to and from the GPU: raw with pinned memory, raw with pageable memory, and ours.
 struct HostCopies {
-    upload: [Summary; 3],
-    readback: [Summary; 3],
+    upload: [Samples; 3],
+    readback: [Samples; 3],
 }
 
 /// Measures copies of `bytes` between the host and the GPU.
@@ -84,10 +83,9 @@ fn gpu_copies(
     rig: &Rig,
     stream: &Stream,
     [from, to]: [&Handle<u8>; 2],
-) -> Result<[Summary; 2], BenchError> {
-    let (gpu, count) = (&rig.gpu, rig.plan.large_copies);
-    let (source, target): (raw::Memory<'_>, _) =
-        (gpu.memory(LARGE_BYTES)?, gpu.memory(LARGE_BYTES)?);
+) -> Result<[Samples; 2], BenchError> {
+    let (gpu, count) = (&rig.gpu, rig.count(10, 1));
+    let (source, target) = (gpu.memory(LARGE_BYTES)?, gpu.memory(LARGE_BYTES)?);
     let raw_stream = gpu.stream()?;
     let filled = vec![7_u8; LARGE_BYTES];
     source.copy_in(filled.as_ptr().cast(), &raw_stream)?;
@@ -105,15 +103,15 @@ fn gpu_copies(
 }
 
 /// Converts nanoseconds of a large copy to gigabytes per second.
-fn bandwidth(ns: Summary) -> Summary {
-    ns.map(|ns| LARGE_BYTES as f64 / ns)
+fn bandwidth(ns: Samples) -> Samples {
+    ns.into_iter().map(|ns| LARGE_BYTES as f64 / ns).collect()
 }
 
-pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+pub(super) fn measure(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
     let device = rig.device()?;
     let stream = device.new_client().new_stream();
-    let small = host_copies(rig, &stream, SMALL_BYTES, rig.plan.copies)?;
-    let large = host_copies(rig, &stream, LARGE_BYTES, rig.plan.large_copies)?;
+    let small = host_copies(rig, &stream, SMALL_BYTES, rig.count(1_000, 4))?;
+    let large = host_copies(rig, &stream, LARGE_BYTES, rig.count(10, 1))?;
     let (from, to) = (
         stream.create(&vec![1_u8; LARGE_BYTES])?,
         stream.empty(LARGE_BYTES)?,
@@ -123,24 +121,19 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     device.close(PATIENCE);
 
     let mut rows = Vec::new();
-    for (copy, [pinned, pageable, ours]) in [("upload", small.upload), ("readback", small.readback)]
-    {
-        let row = |memory| lower(format!("4 KiB {copy} with its wait, {memory}"), "us");
-        rows.push(row("pinned").raw(in_us(pinned)));
-        rows.push(row("pageable").raw(in_us(pageable)).ours(in_us(ours)));
+    for (copy, figures) in [("upload", small.upload), ("readback", small.readback)] {
+        let [pinned, pageable, ours] = figures.map(in_us);
+        let name = |memory| format!("4 KiB {copy} with its wait, {memory}");
+        rows.push(raw_row(name("pinned"), "us", pinned));
+        rows.push(row(name("pageable"), "us", [pageable, ours]));
     }
     for (copy, figures) in [("upload", large.upload), ("readback", large.readback)] {
         let [pinned, pageable, ours] = figures.map(bandwidth);
-        let row = |memory| higher(format!("64 MiB {copy}, {memory}"), "GB/s");
-        rows.push(row("pinned").raw(pinned));
-        rows.push(row("pageable").raw(pageable).ours(ours).target(TARGET));
+        let name = |memory| format!("64 MiB {copy}, {memory}");
+        rows.push(raw_row(name("pinned"), "GB/s", pinned));
+        rows.push(rates(name("pageable"), "GB/s", [pageable, ours], SHARE));
     }
-    let [raw, ours] = within.map(bandwidth);
-    rows.push(
-        higher("64 MiB copy within the GPU", "GB/s")
-            .raw(raw)
-            .ours(ours)
-            .target(TARGET),
-    );
+    let within = within.map(bandwidth);
+    rows.push(rates("64 MiB copy within the GPU", "GB/s", within, SHARE));
     Ok(rows)
 }

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use millstream::CubeCount;
-use millstream_harness::alternate;
+use millstream_harness::{Limit, RecordRow, alternate};
 
-use super::{PATIENCE, Rig, lower};
+use super::{PATIENCE, Rig};
 use crate::error::BenchError;
 use crate::kernels::empty;
-use crate::report::{Row, Target};
+use crate::rows::row;
 
 /// The percentage of a core that counts as none: a tenth of a millisecond per second.
-const NONE: Target = Target::AtMost(0.01);
+const NONE: Limit = Limit::AtMost(0.01);
 
 /// Returns the run time of each other thread in nanoseconds, by its id. `getrusage` counts whole ticks on some systems,
 /// `schedstat` nanoseconds.
@@ -43,10 +43,10 @@ fn sample(idle: Duration) -> f64 {
     100.0 * ran as f64 / spent.as_nanos() as f64
 }
 
-pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
-    let idle = rig.plan.idle;
+pub(super) fn measure(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
+    let idle = Duration::from_millis(rig.count(1_000, 50) as u64);
     // Each sample takes a second, and more than three show nothing new.
-    let rounds = rig.plan.rounds.min(3);
+    let rounds = rig.rounds.min(3);
     let [raw] = alternate::<1, BenchError>(rounds, [&mut || Ok(sample(idle))])?;
     let device = rig.device()?;
     let client = device.new_client();
@@ -55,6 +55,9 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     stream.sync().wait()?;
     let [ours] = alternate::<1, BenchError>(rounds, [&mut || Ok(sample(idle))])?;
     device.close(PATIENCE);
-    let row = lower("idle, all threads except the caller's", "% of a core");
-    Ok(vec![row.raw(raw).ours(ours).target(NONE)])
+    let name = "idle, all threads except the caller's";
+    Ok(vec![RecordRow {
+        limit: Some(NONE),
+        ..row(name, "% of a core", [raw, ours])
+    }])
 }

@@ -1,21 +1,21 @@
 //! The cost per launch of many small kernels from one thread, including the wait for the last.
 
 use millstream::{CubeCount, KernelHandle, Stream, kernel::Arguments, update};
-use millstream_harness::{Summary, time_each};
+use millstream_harness::{RecordRow, time_each};
 
-use super::{PATIENCE, Rig, lower};
+use super::{PATIENCE, Rig};
 use crate::error::BenchError;
 use crate::kernels::{SCALARS, WORDS, empty, touch};
 use crate::raw::{self, Kernel, Parameters};
-use crate::report::{Row, Target};
+use crate::rows::times;
 
 /// A share of the raw loop's speed.
-const TARGET: Target = Target::OfRaw(0.95);
+const SHARE: f64 = 0.95;
 
 fn raw_loop(
     count: usize,
-    kernel: &Kernel<'_>,
-    stream: &raw::Stream<'_>,
+    kernel: &Kernel,
+    stream: &raw::Stream,
     parameters: &mut Parameters,
 ) -> Result<f64, BenchError> {
     let launch = |_| kernel.launch(stream, parameters);
@@ -32,8 +32,8 @@ fn our_loop<A: Arguments>(
     time_each(count, launch, || Ok(stream.sync().wait()?))
 }
 
-pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
-    let (gpu, count) = (&rig.gpu, rig.plan.launches);
+pub(super) fn measure(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
+    let (gpu, count) = (&rig.gpu, rig.count(20_000, 64));
     let device = rig.device()?;
     let client = device.new_client();
     let (ours_empty, ours_touch) = (empty(&client)?, touch(&client)?);
@@ -79,10 +79,8 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         &mut || our_loop(count, &ours_touch, &stream, arguments),
     ])?;
     device.close(PATIENCE);
-    let row =
-        |name, [raw, ours]: [Summary; 2]| lower(name, "ns").raw(raw).ours(ours).target(TARGET);
     Ok(vec![
-        row("launch, no arguments, one thread", bare),
-        row("launch, 3 buffers + 8 words, one thread", full),
+        times("launch, no arguments, one thread", "ns", bare, SHARE),
+        times("launch, 3 buffers + 8 words, one thread", "ns", full, SHARE),
     ])
 }

@@ -12,17 +12,19 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use millstream::{Cuda, Device};
-use millstream_harness::{Better, Sampler, Summary, alternate};
+use millstream_harness::{RecordRow, Sampler, alternate};
 
 use crate::error::BenchError;
-use crate::plan::Plan;
 use crate::raw::Gpu;
-use crate::report::Row;
+use crate::rows::Samples;
 
-/// Shared by all groups: the raw GPU and the plan.
+/// Shared by all groups: the raw GPU and the amount of work.
 pub(crate) struct Rig {
     pub(crate) gpu: Gpu,
-    pub(crate) plan: Plan,
+    /// Samples of each side.
+    pub(crate) rounds: usize,
+    /// Whether to do the least work for every row, since the fake driver interprets kernels.
+    pub(crate) quick: bool,
 }
 
 impl Rig {
@@ -31,12 +33,17 @@ impl Rig {
         Ok(Device::open(Cuda::ordinal(0))?)
     }
 
-    /// Samples all sides in turn, as many rounds as the plan has.
+    /// Returns how often a sample does something: often enough for some milliseconds on a GPU, or `quick` times.
+    fn count(&self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+
+    /// Samples all sides in turn.
     fn alternate<const N: usize>(
         &self,
         sides: [Sampler<'_, BenchError>; N],
-    ) -> Result<[Summary; N], BenchError> {
-        alternate(self.plan.rounds, sides)
+    ) -> Result<[Samples; N], BenchError> {
+        alternate(self.rounds, sides)
     }
 }
 
@@ -46,7 +53,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Rows that are measured together.
 pub(crate) struct Group<R> {
     pub(crate) name: &'static str,
-    pub(crate) measure: fn(&R) -> Result<Vec<Row>, BenchError>,
+    pub(crate) measure: fn(&R) -> Result<Vec<RecordRow>, BenchError>,
 }
 
 macro_rules! groups {
@@ -68,14 +75,6 @@ pub(crate) const GROUPS: &[Group<Rig>] = groups! {
     "overlap": streams::overlap;
     "idle": idle::measure;
 };
-
-fn lower(measure: impl Into<String>, unit: &str) -> Row {
-    Row::new(measure, unit, Better::Lower)
-}
-
-fn higher(measure: impl Into<String>, unit: &str) -> Row {
-    Row::new(measure, unit, Better::Higher)
-}
 
 /// Runs `body` with each element on a thread of its own, at the same time, and after `prepare`. Returns the seconds until
 /// the last one ends.
@@ -106,8 +105,4 @@ pub(crate) fn on_threads<T: Send>(
         results.into_iter().collect::<Result<(), _>>()?;
         Ok(spent.as_secs_f64())
     })
-}
-
-pub(crate) fn in_us(ns: Summary) -> Summary {
-    ns.map(|ns| ns / 1e3)
 }

@@ -2,17 +2,17 @@
 //! one before. Changed replays bind another buffer to every task.
 
 use millstream::{CubeCount, Handle, Recording, Stream, update};
-use millstream_harness::{Summary, time_each};
+use millstream_harness::{RecordRow, time_each};
 
-use super::{PATIENCE, Rig, in_us, lower};
+use super::{PATIENCE, Rig};
 use crate::error::BenchError;
 use crate::kernels::{WORDS, bump};
 use crate::raw::{Graph, Parameters};
-use crate::report::{Row, Target};
+use crate::rows::{in_us, raw_row, times};
 
 const TASKS: [usize; 3] = [10, 100, 1_000];
 /// A share of the graph's speed.
-const TARGET: Target = Target::OfRaw(0.98);
+const SHARE: f64 = 0.98;
 
 fn record(
     stream: &Stream,
@@ -25,7 +25,7 @@ fn record(
     })?)
 }
 
-pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+pub(super) fn measure(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
     let gpu = &rig.gpu;
     let device = rig.device()?;
     let client = device.new_client();
@@ -45,9 +45,9 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
 
     let mut rows = Vec::new();
     for tasks in TASKS {
-        let replays = (rig.plan.replayed_tasks / tasks).max(1);
+        let replays = (rig.count(50_000, 1_000) / tasks).max(1);
         let recording = record(&stream, &kernel, tasks, &handles[0])?;
-        let graph = Graph::new(gpu, &raw_kernel, &mut parameters[0], tasks)?;
+        let graph = Graph::new(&raw_kernel, &mut parameters[0], tasks)?;
         let raw_wait = || raw_stream.synchronize();
         let our_wait = || Ok(stream.sync().wait()?);
         let unchanged = rig.alternate([
@@ -68,17 +68,16 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
                 time_each(replays, replay, our_wait)
             },
         ])?;
-        let [raw, _] = unchanged;
-        rows.push(
-            lower(format!("graph of {tasks} nodes, per node"), "ns")
-                .raw(raw.map(|ns| ns / tasks as f64)),
-        );
-        let row = |name: &str, [raw, ours]: [Summary; 2]| {
-            let row = lower(format!("{tasks} tasks replayed, {name}"), "us");
-            row.raw(in_us(raw)).ours(in_us(ours)).target(TARGET)
-        };
-        rows.push(row("unchanged", unchanged));
-        rows.push(row("every buffer changed", changed));
+        let node = unchanged[0].iter().map(|ns| ns / tasks as f64).collect();
+        rows.push(raw_row(
+            format!("graph of {tasks} nodes, per node"),
+            "ns",
+            node,
+        ));
+        for (name, sides) in [("unchanged", unchanged), ("every buffer changed", changed)] {
+            let name = format!("{tasks} tasks replayed, {name}");
+            rows.push(times(name, "us", sides.map(in_us), SHARE));
+        }
     }
     device.close(PATIENCE);
     Ok(rows)

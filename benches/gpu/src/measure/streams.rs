@@ -3,18 +3,18 @@
 use std::time::Instant;
 
 use millstream::{CubeCount, update, write};
-use millstream_harness::time_each;
+use millstream_harness::{RecordRow, time_each};
 
-use super::{PATIENCE, Rig, higher, in_us, lower};
+use super::{PATIENCE, Rig};
 use crate::error::BenchError;
 use crate::kernels::{WORDS, bump, spin};
 use crate::raw::{self, Parameters};
-use crate::report::{Row, Target};
+use crate::rows::{in_us, rates, row};
 
 /// Launches on the two streams in turn, each after the one before. The raw side records an event for each launch and
 /// makes the other stream wait for it; on our side the launches update the same buffer.
-pub(super) fn hand_over(rig: &Rig) -> Result<Vec<Row>, BenchError> {
-    let (gpu, hops) = (&rig.gpu, rig.plan.hops);
+pub(super) fn hand_over(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
+    let (gpu, hops) = (&rig.gpu, rig.count(2_000, 8));
     let device = rig.device()?;
     let client = device.new_client();
     let kernel = bump(&client)?;
@@ -27,7 +27,7 @@ pub(super) fn hand_over(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     let events = [gpu.event(false)?, gpu.event(false)?];
     let mut parameters = Parameters::new(&[buffer.address()]);
 
-    let [raw, ours] = rig.alternate([
+    let sides = rig.alternate([
         &mut || {
             let hop = |hop: usize| {
                 let (here, there) = (hop % 2, (hop + 1) % 2);
@@ -47,13 +47,15 @@ pub(super) fn hand_over(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     ])?;
     device.close(PATIENCE);
     let name = "launch handed over between two streams";
-    Ok(vec![lower(name, "us").raw(in_us(raw)).ours(in_us(ours))])
+    Ok(vec![row(name, "us", sides.map(in_us))])
 }
 
 /// The speedup of long kernels of one warp on two streams over one stream; at most 2. The target is below the raw
 /// speedup, since the start and the end of a sample do not overlap.
-pub(super) fn overlap(rig: &Rig) -> Result<Vec<Row>, BenchError> {
-    let (gpu, count, iterations) = (&rig.gpu, rig.plan.long_kernels, rig.plan.iterations);
+pub(super) fn overlap(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
+    let (gpu, count) = (&rig.gpu, rig.count(20, 4));
+    // Each iteration depends on the one before: about a millisecond for all.
+    let iterations = rig.count(400_000, 100) as u32;
     let device = rig.device()?;
     let client = device.new_client();
     let kernel = spin(&client)?;
@@ -92,11 +94,10 @@ pub(super) fn overlap(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         }
         Ok::<_, BenchError>(start.elapsed().as_secs_f64())
     };
-    let [raw, ours] = rig
-        .alternate([&mut || Ok(raw_seconds(1)? / raw_seconds(2)?), &mut || {
-            Ok(our_seconds(1)? / our_seconds(2)?)
-        }])?;
+    let sides = rig.alternate([&mut || Ok(raw_seconds(1)? / raw_seconds(2)?), &mut || {
+        Ok(our_seconds(1)? / our_seconds(2)?)
+    }])?;
     device.close(PATIENCE);
-    let row = higher("speedup of two streams over one", "times");
-    Ok(vec![row.raw(raw).ours(ours).target(Target::OfRaw(0.95))])
+    let name = "speedup of two streams over one";
+    Ok(vec![rates(name, "times", sides, 0.95)])
 }

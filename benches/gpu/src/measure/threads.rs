@@ -4,16 +4,17 @@
 use std::sync::{Mutex, PoisonError};
 
 use millstream::CubeCount;
+use millstream_harness::{RecordRow, median};
 
-use super::{PATIENCE, Rig, higher, on_threads};
+use super::{PATIENCE, Rig, on_threads};
 use crate::error::BenchError;
 use crate::kernels::empty;
 use crate::raw::Parameters;
-use crate::report::{Row, Target};
+use crate::rows::{rates, raw_row};
 
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// A share of the better raw side's throughput.
-const TARGET: Target = Target::OfRaw(1.0);
+const SHARE: f64 = 1.0;
 
 /// Runs `body`, which makes `count` launches, on each of the threads. Returns millions of launches per second.
 fn throughput(
@@ -26,14 +27,14 @@ fn throughput(
     Ok((count * threads) as f64 / seconds / 1e6)
 }
 
-pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+pub(super) fn measure(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
     let gpu = &rig.gpu;
     let device = rig.device()?;
     let client = device.new_client();
     let (ours, raw) = (empty(&client)?, gpu.kernel(c"empty")?);
     let mut rows = Vec::new();
     for threads in THREADS {
-        let count = rig.plan.launches / threads;
+        let count = rig.count(20_000, 64) / threads;
         let streams: Vec<_> = (0..threads).map(|_| client.new_stream()).collect();
         let raw_streams = (0..threads).map(|_| gpu.stream());
         let raw_streams = raw_streams.collect::<Result<Vec<_>, _>>()?;
@@ -68,20 +69,15 @@ pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
             1 => "1 client thread".to_owned(),
             _ => format!("{threads} client threads"),
         };
-        let best = if own.median > locked.median {
-            own
-        } else {
-            locked
+        let best = match median(&own) > median(&locked) {
+            true => own.clone(),
+            false => locked.clone(),
         };
-        let row = |name: &str| higher(format!("{of}, {name}"), "million/s");
-        rows.push(row("raw: a lock around one stream").raw(locked));
-        rows.push(row("raw: a stream each").raw(own));
-        rows.push(
-            row("ours beside the better raw side")
-                .raw(best)
-                .ours(ours)
-                .target(TARGET),
-        );
+        let (unit, name) = ("million/s", |name: &str| format!("{of}, {name}"));
+        rows.push(raw_row(name("raw: a lock around one stream"), unit, locked));
+        rows.push(raw_row(name("raw: a stream each"), unit, own));
+        let name = name("ours beside the better raw side");
+        rows.push(rates(name, unit, [best, ours], SHARE));
     }
     device.close(PATIENCE);
     Ok(rows)

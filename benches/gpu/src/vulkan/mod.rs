@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use millstream::vulkan::{Vulkan, VulkanLaunch};
 use millstream::{CubeCount, Device, Handle, Kernel, KernelHandle, Stream, update};
-use millstream_harness::{Better, Sampler, Summary, alternate, time_each};
+use millstream_harness::{RecordRow, Sampler, alternate, time_each};
 
 use crate::error::BenchError;
-use crate::measure::{Group, PATIENCE, groups, in_us, on_threads};
-use crate::report::{Row, Target};
+use crate::measure::{Group, PATIENCE, groups, on_threads};
+use crate::rows::{Samples, in_us, rates, times};
 use raw::{Gpu, Memory, Place, Recorder};
 
 /// The number of words that the kernel adds 1 to.
@@ -27,7 +27,7 @@ const THREADS: usize = 4;
 /// The time without work before a wait, so that every thread that takes part has gone to sleep.
 const IDLE: Duration = Duration::from_millis(2);
 /// At most 1.15 times the cost of the raw side.
-const COST: Target = Target::OfRaw(0.87);
+const SHARE: f64 = 0.87;
 
 /// Both sides, and the number of rounds.
 pub(crate) struct Rig {
@@ -103,7 +103,7 @@ impl Rig {
         &self,
         raw: Sampler<'_, BenchError>,
         ours: Sampler<'_, BenchError>,
-    ) -> Result<[Summary; 2], BenchError> {
+    ) -> Result<[Samples; 2], BenchError> {
         alternate(self.rounds, [raw, ours])
     }
 }
@@ -112,12 +112,6 @@ impl Drop for Rig {
     fn drop(&mut self) {
         self.device.close(PATIENCE);
     }
-}
-
-/// Returns a row of costs.
-fn cost(name: impl Into<String>, unit: &str, [raw, ours]: [Summary; 2]) -> Row {
-    let row = Row::new(name, unit, Better::Lower);
-    row.raw(raw).ours(ours).target(COST)
 }
 
 /// The part of a batch that is timed.
@@ -149,7 +143,7 @@ fn batches(
 }
 
 /// The time per launch of batches from one thread: until the calls have returned, and until the wait has.
-fn launches(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+fn launches(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
     let (stream, mut recorder) = (rig.stream(), Recorder::new(&rig.gpu, 0)?);
     let mut rows = Vec::new();
     for (count, buffers) in [1, 10, 100, 1000]
@@ -193,7 +187,8 @@ fn launches(rig: &Rig) -> Result<Vec<Row>, BenchError> {
                     })
                 },
             )?;
-            rows.push(cost(format!("{count} {kind}, {name}"), "ns each", figures));
+            let name = format!("{count} {kind}, {name}");
+            rows.push(times(name, "ns each", figures, SHARE));
         }
     }
     Ok(rows)
@@ -211,7 +206,7 @@ fn rate<T: Send>(
 
 /// Launches from several threads: millstream with a stream each, the raw side with a recorder each and a lock around one
 /// queue, which a thread takes for each batch.
-fn threads(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+fn threads(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
     let ours = (0..THREADS).map(|_| {
         let stream = rig.stream();
         let values = stream.create(&[0_u32; WORDS])?;
@@ -226,7 +221,7 @@ fn threads(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     let queue = Mutex::new(());
     let mut rows = Vec::new();
     for batch in [1, 10, 100] {
-        let [raw, ours] = rig.alternate(
+        let figures = rig.alternate(
             &mut || {
                 rate(&mut raw, |(recorder, memory)| {
                     for _ in 0..LAUNCHES / batch {
@@ -247,15 +242,14 @@ fn threads(rig: &Rig) -> Result<Vec<Row>, BenchError> {
             },
         )?;
         let name = format!("{THREADS} client threads, raw in batches of {batch}");
-        let row = Row::new(name, "thousand/s", Better::Higher);
-        rows.push(row.raw(raw).ours(ours).target(Target::OfRaw(1.0)));
+        rows.push(rates(name, "thousand/s", figures, 1.0));
     }
     Ok(rows)
 }
 
 /// Copies between the host and the GPU, each with its wait. The host's bytes are a slice, and a new vector. The raw side
 /// has a staging buffer.
-fn copies(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+fn copies(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
     let stream = rig.stream();
     let mut recorder = Recorder::new(&rig.gpu, 0)?;
     let mut rows = Vec::new();
@@ -306,7 +300,7 @@ fn copies(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         )?;
         for (way, figures) in [("up", up), ("down", down)] {
             let name = format!("{size} {way}, with wait");
-            rows.push(cost(name, "us", figures.map(in_us)));
+            rows.push(times(name, "us", figures.map(in_us), SHARE));
         }
     }
     Ok(rows)
@@ -314,7 +308,7 @@ fn copies(rig: &Rig) -> Result<Vec<Row>, BenchError> {
 
 /// Launches on two queues in turn, each after the one before. The raw side's submissions wait for each other's semaphore,
 /// which also makes the writes visible.
-fn hand_over(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+fn hand_over(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
     const HOPS: usize = 200;
     let client = rig.device.new_client();
     let streams = [client.new_stream(), client.new_stream()];
@@ -339,11 +333,11 @@ fn hand_over(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         },
     )?;
     let name = "launch handed over between two streams";
-    Ok(vec![cost(name, "us", figures.map(in_us))])
+    Ok(vec![times(name, "us", figures.map(in_us), SHARE)])
 }
 
 /// Waits after the device was idle.
-fn after_idle(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+fn after_idle(rig: &Rig) -> Result<Vec<RecordRow>, BenchError> {
     let stream = rig.stream();
     let values = stream.create(&[0_u32; WORDS])?;
     let memory = Memory::new(&rig.gpu, 4 * WORDS, Place::Gpu)?;
@@ -377,5 +371,5 @@ fn after_idle(rig: &Rig) -> Result<Vec<Row>, BenchError> {
         },
     )?;
     let name = "launch and sync after idle";
-    Ok(vec![cost(name, "us", figures.map(in_us))])
+    Ok(vec![times(name, "us", figures.map(in_us), SHARE)])
 }

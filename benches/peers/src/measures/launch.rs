@@ -21,11 +21,6 @@ pub(crate) fn bare<C: Contender>(effort: Effort) -> Figures {
     submitted(effort, |contender: &C, _| contender.launch())
 }
 
-/// Measures a launch over three buffers.
-pub(crate) fn three<C: Contender>(effort: Effort) -> Figures {
-    submitted(effort, C::launch_three)
-}
-
 /// Measures a launch over three buffers and eight words of scalars.
 pub(crate) fn three_and_scalars<C: Contender>(effort: Effort) -> Figures {
     submitted(effort, C::launch_three_and_scalars)

@@ -123,13 +123,6 @@ impl Contender for Ours {
             .expect("the device is open");
     }
 
-    fn launch_three(&self, [a, b, c]: &[Handle<u8>; 3]) {
-        let arguments = (read(a), read(b), write(c));
-        self.stream
-            .launch(&self.kernels.three, CubeCount::single(), arguments)
-            .expect("the device is open");
-    }
-
     fn launch_three_and_scalars(&self, [a, b, c]: &[Handle<u8>; 3]) {
         let word = std::hint::black_box(7_u64);
         let arguments = (

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream_protocol::{
     Backend, BackendKernel, BoundSlice, Compiler, Cursor, CustomWork, DeviceProperties, Feature,
@@ -23,29 +23,6 @@ const QUEUES: usize = 4;
 
 /// Every slice starts at a multiple of this.
 const ALIGNMENT: u64 = 64;
-
-/// The number of batches that have ended. Another runtime records an event for each.
-static BATCHES: AtomicU64 = AtomicU64::new(0);
-/// The number of waits between queues.
-static WAITS: AtomicU64 = AtomicU64::new(0);
-
-/// Returns the number of batches that have ended on all null devices of the process.
-pub(super) fn batches() -> u64 {
-    // Relaxed: a count.
-    BATCHES.load(Ordering::Relaxed)
-}
-
-/// Returns the number of waits between queues on all null devices of the process.
-pub(super) fn waits() -> u64 {
-    // Relaxed: a count.
-    WAITS.load(Ordering::Relaxed)
-}
-
-/// Adds one. A load and a store suffice, because one thread at a time drives a device, and a sample has one device.
-fn count(counter: &AtomicU64) {
-    // Relaxed: a count.
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-}
 
 /// The options of the null device.
 #[derive(Clone, Default)]
@@ -234,14 +211,12 @@ impl Backend for NullDevice {
     fn mark(&mut self, _: QueueId, _: Cursor) {}
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
-        count(&WAITS);
         let other = &self.timelines[point.queue.index()];
         self.stuck[queue.index()] |= other.completed() < point.cursor;
         Ok(())
     }
 
     fn flush(&mut self, queue: QueueId, cursor: Cursor) {
-        count(&BATCHES);
         if !self.is_held(queue) {
             self.timelines[queue.index()].publish(cursor);
         }

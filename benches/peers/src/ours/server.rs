@@ -17,7 +17,7 @@ use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};
 use millstream_sync::slots::Slots;
 
-use super::null::{self, Null, NullDevice};
+use super::null::{Null, NullDevice};
 use crate::measures::{Effort, Figures, calibrate, timed, took};
 use millstream_harness::median;
 
@@ -138,8 +138,8 @@ fn whole(slice: SliceId, access: Access) -> Binding {
     Binding::new(slice, 0, SLICE_BYTES, access)
 }
 
-/// Measures what a task's `OWN` bindings of its own queue, and its `OTHERS` of a queue that has already
-/// synced, add to it: time, ended batches, and waits between queues, each per task.
+/// Measures the time that a task's `OWN` bindings of its own queue, and its `OTHERS` of a queue that has already synced,
+/// add to it.
 pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> Figures {
     let mut bench = Bench::new(DeviceOptions::default());
     // The streams are assigned to different queues: the first two.
@@ -151,13 +151,6 @@ pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> 
     for _ in 0..OTHERS {
         bindings.push(whole(bench.slice(&producer), Access::Read));
     }
-    let count_events = |bench: &mut Bench, bindings: &[Binding]| {
-        let (batches, waits) = (null::batches(), null::waits());
-        bench.marks(&consumer, bindings, COUNTED);
-        (null::batches() - batches, null::waits() - waits)
-    };
-    let (own_batches, _) = count_events(&mut bench, &[]);
-    let (batches, waits) = count_events(&mut bench, &bindings);
     // With and without bindings in turn, so that drift affects both.
     let count = calibrate(effort, BURST, |count| {
         bench.marks(&consumer, &bindings, count);
@@ -165,25 +158,13 @@ pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> 
     let mut part = |bindings: &[Binding]| {
         took(|| bench.marks(&consumer, bindings, count)).as_nanos() as f64 / count as f64
     };
-    let (mut tasks, mut added) = (Vec::new(), Vec::new());
+    let mut added = Vec::new();
     for _ in 0..effort.repeats() {
-        let (without, with) = (part(&[]), part(&bindings));
-        tasks.push(with);
-        added.push(with - without);
+        let without = part(&[]);
+        added.push(part(&bindings) - without);
     }
-    vec![
-        ("ns", median(&added)),
-        ("task_ns", median(&tasks)),
-        (
-            "recorded",
-            batches.saturating_sub(own_batches) as f64 / COUNTED as f64,
-        ),
-        ("waited", waits as f64 / COUNTED as f64),
-    ]
+    vec![("ns", median(&added))]
 }
-
-/// Tasks over which events are counted.
-const COUNTED: u64 = 10 * BURST;
 
 /// Measures a task without bindings in the server: its stream holds it, and the server issues whenever
 /// `BATCH` tasks are held.

@@ -72,11 +72,6 @@ impl Contender for Peer {
             .launch(Box::new(kernels::Noop), single(), arguments);
     }
 
-    fn launch_three(&self, buffers: &[Handle; 3]) {
-        self.client
-            .launch(Box::new(kernels::Noop), single(), over(buffers));
-    }
-
     fn launch_three_and_scalars(&self, buffers: &[Handle; 3]) {
         let scalars = MetadataBindingInfo::custom(vec![7_u64; 8]);
         let arguments = over(buffers).with_info(scalars);

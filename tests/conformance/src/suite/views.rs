@@ -82,6 +82,7 @@ pub(crate) fn fill_sets_every_element_of_its_view_and_no_other(on: On) {
     let (_rig, _, stream) = on.start();
     fill(&stream, 0xee, 0x01_u8);
     fill(&stream, 0xee, 0x0201_u16);
+    fill(&stream, 0xee, 0x0101_u16);
     fill(&stream, 0xee, 0x0403_0201_u32);
     fill(&stream, 0xee, 0x0807_0605_0403_0201_u64);
 }

@@ -3,43 +3,45 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::controls::state;
 use crate::descriptors::{
-    EXECUTION_FAILED, INVALID_VALUE, LIVE, Layout, NOT_INITIALIZED, NOT_SUPPORTED, Operation,
-    Preference, SUCCESS, check_layouts, create, destroy,
+    EXECUTION_FAILED, INVALID_VALUE, Layout, NOT_INITIALIZED, NOT_SUPPORTED, Operation, Preference,
+    SUCCESS, check_layouts, create, destroy,
 };
-use crate::kernel::{Driver, THREADS, entry, ptx};
-
-/// The statuses that `fake_cublaslt_refuse` sets for products and for heuristic queries. Relaxed accesses suffice,
-/// because tests set them between calls.
-static REFUSED: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
-static PRODUCTS: AtomicU64 = AtomicU64::new(0);
+use crate::loaded;
+use crate::product::Product;
 
 /// A handle of the library (`cublasLtHandle_t`).
+#[derive(Default)]
 pub(crate) struct Handle {
-    driver: Driver,
     /// The modules by type of data, each loaded by the first product of its type, as the real library does.
     modules: Mutex<BTreeMap<u32, u64>>,
 }
 
 impl Handle {
-    /// Returns the module for a type of data, which the first call loads, and whether this is the first call.
-    fn module(&self, data: u32) -> Option<(u64, bool)> {
+    /// Loads the module for a type of data at the first call. Returns whether this is it.
+    fn load(&self, data: u32) -> Option<bool> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = modules.get(&data) {
-            return Some((*module, false));
+        if modules.contains_key(&data) {
+            return Some(false);
         }
-        let module = self.driver.module(&ptx())?;
+        let mut module = 0_u64;
+        let text = c".version 8.0\n.target sm_80\n.address_size 64\n";
+        driver(
+            "cuModuleLoadData",
+            &[&raw mut module as u64, text.as_ptr() as u64],
+        )?;
         modules.insert(data, module);
-        Some((module, true))
+        Some(true)
     }
 }
 
-/// The reduction schemes that the algorithms of all performed products were allowed to use
-/// (`cublasLtReductionScheme_t`).
-static REDUCTIONS: AtomicU32 = AtomicU32::new(0);
+/// Calls a function of the loaded driver. Returns none if it fails.
+fn driver(name: &str, arguments: &[u64]) -> Option<()> {
+    (loaded::call(loaded::driver()?, name, arguments) == 0).then_some(())
+}
 
 /// `cublasLtMatmulHeuristicResult_t`
 #[repr(C)]
@@ -68,7 +70,7 @@ fn seal(operation: &Operation, layouts: [&Layout; 4]) -> u64 {
 }
 
 fn refused(index: usize) -> Result<(), u32> {
-    match REFUSED[index].load(Ordering::Relaxed) {
+    match state().refused[index] {
         SUCCESS => Ok(()),
         status => Err(status),
     }
@@ -95,8 +97,8 @@ macro_rules! functions {
 
 functions! {
     fn cublasLtCreate(place: *mut *mut Handle) -> u32 {
-        match Driver::find() {
-            Some(driver) => create(place, Handle { driver, modules: Mutex::default() }),
+        match loaded::driver() {
+            Some(_) => create(place, Handle::default()),
             None => NOT_INITIALIZED,
         }
     }
@@ -106,7 +108,7 @@ functions! {
             return INVALID_VALUE;
         };
         let modules = library.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        modules.values().for_each(|module| _ = library.driver.destroy(*module));
+        modules.values().for_each(|module| _ = driver("cuModuleUnload", &[*module]));
         drop(modules);
         destroy(handle)
     }
@@ -233,32 +235,12 @@ functions! {
             return NOT_SUPPORTED;
         }
         status(refused(0).and_then(|()| check_layouts(operation, [of_a, of_b, of_c, of_d])).and_then(|lens| {
-            let [rows, columns, depth, batch] = lens;
-            let strides = |of: &Layout, transposed: bool| match transposed {
-                true => [of.leading as u64, 1],
-                false => [1, of.leading as u64],
-            };
-            let ([a_row, a_depth], [b_depth, b_column]) =
-                (strides(of_a, operation.transposed[0]), strides(of_b, operation.transposed[1]));
+            let is_first = library.load(of_d.data).ok_or(EXECUTION_FAILED)?;
+            state().reductions |= reductions as u32;
             let workspace = if workspace_needed > 0 { workspace } else { 0 };
-            let values = [
-                a, b, d, workspace, rows, columns, depth, batch, a_row, a_depth, of_a.stride as u64, b_depth,
-                b_column, of_b.stride as u64, of_d.leading as u64, of_d.stride as u64,
-            ];
-            let elements = rows * columns * batch;
-            let blocks = u32::try_from(elements.div_ceil(u64::from(THREADS))).map_err(|_| NOT_SUPPORTED)?;
-            let name = entry(of_d.data).ok_or(NOT_SUPPORTED)?;
-            let (module, is_first) = library.module(of_d.data).ok_or(EXECUTION_FAILED)?;
-            let function = library.driver.entry(module, name).ok_or(EXECUTION_FAILED)?;
-            // Relaxed: read by tests between calls.
-            REDUCTIONS.fetch_or(reductions as u32, Ordering::Relaxed);
-            match library.driver.launch(function, blocks, &values, stream) {
-                0 => {
-                    PRODUCTS.fetch_add(u64::from(!is_first), Ordering::Relaxed);
-                    Ok(())
-                }
-                _ => Err(EXECUTION_FAILED),
-            }
+            Product::new(operation, [of_a, of_b, of_d], lens).submit([a, b, d], workspace, stream)?;
+            state().products += u64::from(!is_first);
+            Ok(())
         }))
     }
 }
@@ -281,29 +263,4 @@ pub(crate) extern "C" fn cublasLtGetStatusString(status: u32) -> *const c_char {
         _ => return std::ptr::null(),
     };
     text.as_ptr()
-}
-
-/// See [`crate::Lt::products`].
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn fake_cublaslt_products() -> u64 {
-    PRODUCTS.load(Ordering::Relaxed)
-}
-
-/// See [`crate::Lt::reductions`].
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn fake_cublaslt_reductions() -> u32 {
-    REDUCTIONS.load(Ordering::Relaxed)
-}
-
-/// See [`crate::Lt::living`].
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn fake_cublaslt_living() -> i64 {
-    LIVE.load(Ordering::Relaxed)
-}
-
-/// See [`crate::Lt::refuse`].
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn fake_cublaslt_refuse(product: u32, algorithm: u32) {
-    REFUSED[0].store(product, Ordering::Relaxed);
-    REFUSED[1].store(algorithm, Ordering::Relaxed);
 }

@@ -1,6 +1,6 @@
 //! The descriptors of callers: operations, layouts, preferences.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use crate::controls::state;
 
 /// `cublasStatus_t`
 pub(crate) const SUCCESS: u32 = 0;
@@ -8,9 +8,6 @@ pub(crate) const NOT_INITIALIZED: u32 = 1;
 pub(crate) const INVALID_VALUE: u32 = 7;
 pub(crate) const EXECUTION_FAILED: u32 = 13;
 pub(crate) const NOT_SUPPORTED: u32 = 15;
-
-/// The number of live objects of all kinds.
-pub(crate) static LIVE: AtomicI64 = AtomicI64::new(0);
 
 /// A descriptor of an operation (`cublasLtMatmulDesc_t`).
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +57,7 @@ pub(crate) unsafe fn create<T>(place: *mut *mut T, value: T) -> u32 {
     if place.is_null() {
         return INVALID_VALUE;
     }
-    // Relaxed: a counter for tests, which read it while no calls are running.
-    LIVE.fetch_add(1, Ordering::Relaxed);
+    state().living += 1;
     // SAFETY: the caller upholds the contract above.
     unsafe { place.write(Box::into_raw(Box::new(value))) };
     SUCCESS
@@ -75,8 +71,7 @@ pub(crate) unsafe fn destroy<T>(object: *mut T) -> u32 {
     if object.is_null() {
         return INVALID_VALUE;
     }
-    // Relaxed: as above.
-    LIVE.fetch_sub(1, Ordering::Relaxed);
+    state().living -= 1;
     // SAFETY: the caller upholds the contract above.
     drop(unsafe { Box::from_raw(object) });
     SUCCESS

@@ -4,10 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use crate::communicator::{Clique, Communicator};
-use crate::control::{count, report};
-use crate::driver::driver;
-use crate::group::{self, Call};
-use crate::job::Kind;
+use crate::control::{count, find, report, with};
+use crate::group;
+use crate::job::{Call, Kind};
 use crate::status::{
     INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, SUCCESS, SYSTEM_ERROR,
     UNHANDLED_CUDA_ERROR,
@@ -48,7 +47,7 @@ pub(crate) extern "C" fn ncclGetErrorString(result: u32) -> *const c_char {
 /// Both lists have `count` elements.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn ncclCommInitAll(
-    communicators: *mut *mut Communicator,
+    communicators: *mut u64,
     count: c_int,
     devices: *const c_int,
 ) -> u32 {
@@ -68,63 +67,61 @@ pub(crate) unsafe extern "C" fn ncclCommInitAll(
             ));
             return Err(INVALID_USAGE);
         }
-        let driver = driver().ok_or(INTERNAL_ERROR)?;
         let clique = Clique::new(devices);
-        let created = (0..count).map(|rank| Communicator::create(driver, &clique, rank));
-        let mut living = Vec::new();
-        for created in created {
-            match created {
-                Ok(created) => living.push(created),
+        let mut created = Vec::new();
+        for rank in 0..count {
+            match Communicator::new(&clique, rank) {
+                Ok(communicator) => created.push(communicator),
                 Err(status) => {
-                    for created in living {
-                        Communicator::destroy(driver, created)?;
-                    }
+                    created.iter().try_for_each(|created| created.end())?;
                     return Err(status);
                 }
             }
         }
+        let handles = created
+            .into_iter()
+            .map(|created| with(|control| control.add(created)));
+        let handles: Vec<u64> = handles.collect();
         // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(living.as_ptr(), communicators, count) };
+        unsafe { std::ptr::copy_nonoverlapping(handles.as_ptr(), communicators, count) };
         Ok(())
     };
     status(body())
 }
 
-fn end(name: &'static str, communicator: *mut Communicator) -> Result<(), u32> {
+fn end(name: &'static str, communicator: u64) -> Result<(), u32> {
     let fault = count(name);
     if group::is_open() {
         report(format!("{name} is called within a group"));
     }
-    let driver = driver().ok_or(INTERNAL_ERROR)?;
-    match Communicator::find(communicator) {
-        Some(found) if name == "ncclCommAbort" => found.clique.abort(),
-        Some(_) => {}
-        None => report(format!("{name} receives a communicator that was destroyed")),
+    let Some(found) = with(|control| control.living.remove(&communicator)) else {
+        report(format!("{name} receives a communicator that was destroyed"));
+        return fault.and(Err(INVALID_ARGUMENT));
+    };
+    if name == "ncclCommAbort" {
+        found.clique.abort();
     }
     // It is destroyed nevertheless.
-    fault.and(Communicator::destroy(driver, communicator))
+    fault.and(found.end())
 }
 
 /// Destroys a communicator, after its work.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn ncclCommDestroy(communicator: *mut Communicator) -> u32 {
+pub(crate) extern "C" fn ncclCommDestroy(communicator: u64) -> u32 {
     status(end("ncclCommDestroy", communicator))
 }
 
 /// Ends the work of a communicator, and destroys it.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn ncclCommAbort(communicator: *mut Communicator) -> u32 {
+pub(crate) extern "C" fn ncclCommAbort(communicator: u64) -> u32 {
     status(end("ncclCommAbort", communicator))
 }
 
 /// # Safety
 /// The out pointer is valid.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ncclCommGetAsyncError(
-    communicator: *mut Communicator,
-    error: *mut u32,
-) -> u32 {
-    let Some(found) = Communicator::find(communicator) else {
+pub(crate) unsafe extern "C" fn ncclCommGetAsyncError(communicator: u64, error: *mut u32) -> u32 {
+    let Some(found) = find(communicator) else {
         report("ncclCommGetAsyncError receives a communicator that was destroyed".to_owned());
         return INVALID_ARGUMENT;
     };
@@ -155,11 +152,10 @@ macro_rules! collectives {
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name(
             source: *const c_void, target: *mut c_void, count: usize, dtype: u32, $($extra: $type,)*
-            communicator: *mut Communicator, stream: u64,
+            communicator: u64, stream: u64,
         ) -> u32 {
-            status(group::add(Call {
+            status(group::add(communicator, Call {
                 kind: $kind,
-                communicator,
                 source: source as u64,
                 target: target as u64,
                 count,

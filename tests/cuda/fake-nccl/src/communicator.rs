@@ -1,10 +1,10 @@
 //! Communicators, and what the communicators of a GPU share.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::driver::{Driver, check};
+use crate::driver;
 
 /// The communicators that were created together, one for each member.
 pub(crate) struct Clique {
@@ -17,7 +17,7 @@ pub(crate) struct Clique {
     pub(crate) error: AtomicU32,
 }
 
-/// A communicator (`ncclComm_t`).
+/// A communicator. A handle (`ncclComm_t`) is a number.
 pub(crate) struct Communicator {
     pub(crate) clique: Arc<Clique>,
     pub(crate) rank: usize,
@@ -32,28 +32,10 @@ struct Shared {
     communicators: usize,
 }
 
-static SHARED: Mutex<Option<HashMap<i32, Shared>>> = Mutex::new(None);
-static LIVING: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+static SHARED: LazyLock<Mutex<HashMap<i32, Shared>>> = LazyLock::new(Mutex::default);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the number of communicators that exist.
-pub(crate) fn living() -> usize {
-    lock(&LIVING).get_or_insert_default().len()
-}
-
-/// Gives the cliques whose collectives stand still an error. Returns the number of their communicators.
-pub(crate) fn fail_hanging(code: u32) -> usize {
-    let mut living = lock(&LIVING);
-    let living = living.get_or_insert_default().iter();
-    // SAFETY: a communicator is removed from the list before it is destroyed.
-    let cliques = living.map(|raw| unsafe { &(*(*raw as *const Communicator)).clique });
-    let hanging = cliques.filter(|clique| clique.hangs.load(Ordering::SeqCst));
-    hanging
-        .map(|clique| clique.error.store(code, Ordering::SeqCst))
-        .count()
 }
 
 impl Communicator {
@@ -62,80 +44,45 @@ impl Communicator {
     }
 
     /// Creates a communicator of a member.
-    pub(crate) fn create(
-        driver: &Driver,
-        clique: &Arc<Clique>,
-        rank: usize,
-    ) -> Result<*mut Self, u32> {
-        share(driver, clique.devices[rank])?;
-        let communicator = Box::into_raw(Box::new(Self {
+    pub(crate) fn new(clique: &Arc<Clique>, rank: usize) -> Result<Arc<Self>, u32> {
+        share(clique.devices[rank])?;
+        Ok(Arc::new(Self {
             clique: clique.clone(),
             rank,
             last_stream: Mutex::new(0),
-        }));
-        lock(&LIVING)
-            .get_or_insert_default()
-            .insert(communicator as usize);
-        Ok(communicator)
+        }))
     }
 
-    /// Returns a communicator that exists.
-    pub(crate) fn find<'a>(raw: *mut Self) -> Option<&'a Self> {
-        let living = lock(&LIVING)
-            .get_or_insert_default()
-            .contains(&(raw as usize));
-        // SAFETY: it was created here and is not destroyed; the caller does not destroy it during its call.
-        living.then(|| unsafe { &*raw })
-    }
-
-    /// Waits for the communicator's work, and destroys it.
-    pub(crate) fn destroy(driver: &Driver, raw: *mut Self) -> Result<(), u32> {
-        if !lock(&LIVING)
-            .get_or_insert_default()
-            .remove(&(raw as usize))
-        {
-            return Err(crate::status::INVALID_ARGUMENT);
-        }
-        // SAFETY: it was created here, and is destroyed once.
-        let communicator = unsafe { Box::from_raw(raw) };
-        let stream = *lock(&communicator.last_stream);
+    /// Waits for the communicator's work, and ends it.
+    pub(crate) fn end(&self) -> Result<(), u32> {
+        let stream = *lock(&self.last_stream);
         let waited = match stream {
             0 => Ok(()),
-            _ => driver.stream(stream).and_then(|(context, _)| {
-                // SAFETY: the driver checks the handle.
-                driver.within(context, || check(unsafe { (driver.synchronize)(stream) }))
+            _ => driver::stream(stream).and_then(|(context, _)| {
+                driver::within(context, || driver::call("cuStreamSynchronize", &[stream]))
             }),
         };
-        waited.and(unshare(driver, communicator.device()))
+        waited.and(unshare(self.device()))
     }
 }
 
 /// Returns the word that all communicators of a GPU share.
 pub(crate) fn word(device: i32) -> u64 {
-    let shared = lock(&SHARED);
-    let shared = shared.as_ref().and_then(|shared| shared.get(&device));
-    shared.map_or(0, |shared| shared.word)
+    lock(&SHARED).get(&device).map_or(0, |shared| shared.word)
 }
 
-fn share(driver: &Driver, device: i32) -> Result<(), u32> {
+fn share(device: i32) -> Result<(), u32> {
     let mut shared = lock(&SHARED);
-    let shared = shared.get_or_insert_default();
     if let Some(shared) = shared.get_mut(&device) {
         shared.communicators += 1;
         return Ok(());
     }
-    let (mut context, mut word) = (0, 0);
-    // SAFETY: the out pointers are valid.
-    check(unsafe { (driver.retain)(&raw mut context, device) })?;
-    let allocated = driver.within(context, || {
-        // SAFETY: as above.
-        check(unsafe { (driver.allocate)(&raw mut word, 8) })
-    });
-    if let Err(status) = allocated {
-        // SAFETY: retained above.
-        unsafe { (driver.release)(device) };
-        return Err(status);
-    }
+    let gpu = device as u64;
+    let context = driver::make("cuDevicePrimaryCtxRetain", &[gpu])?;
+    let allocated = driver::within(context, || driver::make("cuMemAlloc_v2", &[8]));
+    let word = allocated.inspect_err(|_| {
+        let _ = driver::call("cuDevicePrimaryCtxRelease_v2", &[gpu]);
+    })?;
     let created = Shared {
         context,
         word,
@@ -145,9 +92,8 @@ fn share(driver: &Driver, device: i32) -> Result<(), u32> {
     Ok(())
 }
 
-fn unshare(driver: &Driver, device: i32) -> Result<(), u32> {
+fn unshare(device: i32) -> Result<(), u32> {
     let mut shared = lock(&SHARED);
-    let shared = shared.get_or_insert_default();
     let Some(of) = shared.get_mut(&device) else {
         return Ok(());
     };
@@ -157,12 +103,11 @@ fn unshare(driver: &Driver, device: i32) -> Result<(), u32> {
     }
     let (context, word) = (of.context, of.word);
     shared.remove(&device);
-    let freed = driver.within(context, || {
-        // SAFETY: allocated once, freed once.
-        check(unsafe { (driver.free)(word) })
-    });
-    // SAFETY: retained once, released once.
-    freed.and(check(unsafe { (driver.release)(device) }))
+    let freed = driver::within(context, || driver::call("cuMemFree_v2", &[word]));
+    freed.and(driver::call(
+        "cuDevicePrimaryCtxRelease_v2",
+        &[device as u64],
+    ))
 }
 
 impl Clique {

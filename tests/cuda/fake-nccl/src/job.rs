@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
-use crate::communicator::{Clique, lock, word};
-use crate::driver::{Driver, Run, Span, check};
+use crate::communicator::{Clique, Communicator, lock, word};
+use crate::driver::{self, Run, Span};
 use crate::numbers::combine;
 
 /// What a collective does. All members pass the same.
@@ -29,10 +29,21 @@ impl Kind {
     }
 }
 
-/// A member of a collective.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
+/// A call of a collective for one member.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) kind: Kind,
+    pub(crate) source: u64,
+    pub(crate) target: u64,
+    pub(crate) count: usize,
+    pub(crate) dtype: u32,
     pub(crate) stream: u64,
+}
+
+/// A member of a collective.
+pub(crate) struct Member {
+    pub(crate) communicator: Arc<Communicator>,
+    pub(crate) call: Call,
     pub(crate) source: Span,
     pub(crate) target: Span,
 }
@@ -56,14 +67,13 @@ pub(crate) struct Results {
     ended: usize,
 }
 
-static JOBS: Mutex<Option<HashMap<u64, Arc<Job>>>> = Mutex::new(None);
+static JOBS: LazyLock<Mutex<HashMap<u64, Arc<Job>>>> = LazyLock::new(Mutex::default);
 static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The members that a number of an operation has room for.
 const MEMBERS_MAX: u64 = 1 << 8;
 
 fn find(data: u64) -> Option<(Arc<Job>, usize)> {
-    let jobs = lock(&JOBS);
-    let job = jobs.as_ref()?.get(&(data / MEMBERS_MAX))?.clone();
+    let job = lock(&JOBS).get(&(data / MEMBERS_MAX))?.clone();
     Some((job, (data % MEMBERS_MAX) as usize))
 }
 
@@ -117,8 +127,8 @@ fn end(data: u64, job: &Job) {
     results.ended += 1;
     let is_over = results.ended == job.members.len();
     drop(results);
-    if is_over && let Some(jobs) = &mut *lock(&JOBS) {
-        jobs.remove(&(data / MEMBERS_MAX));
+    if is_over {
+        lock(&JOBS).remove(&(data / MEMBERS_MAX));
     }
 }
 
@@ -144,24 +154,22 @@ impl Job {
     }
 
     /// Submits the operations of all members.
-    pub(crate) fn submit(self, driver: &Driver) -> Result<(), u32> {
+    pub(crate) fn submit(self) -> Result<(), u32> {
         // Relaxed: the numbers only need to differ.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let job = Arc::new(self);
-        lock(&JOBS)
-            .get_or_insert_default()
-            .insert(number, job.clone());
-        job.meet(driver)?;
-        job.for_each(driver, |member, at| {
+        lock(&JOBS).insert(number, job.clone());
+        job.meet()?;
+        job.for_each(|member, at| {
             let writes = [Span {
                 start: word(job.clique.devices[at]),
                 bytes: 8,
             }];
             let data = number * MEMBERS_MAX + at as u64;
-            job.operation(driver, member.stream, (&job.sources(), &writes), read, data)
+            job.operation(member.call.stream, (&job.sources(), &writes), read, data)
         })?;
-        job.meet(driver)?;
-        job.for_each(driver, |member, at| {
+        job.meet()?;
+        job.for_each(|member, at| {
             let in_place = matches!(job.kind, Kind::Broadcast { root } if root == at)
                 && member.source.start == member.target.start;
             let writes = [member.target];
@@ -169,68 +177,57 @@ impl Job {
             let writes = if in_place { &[][..] } else { &writes };
             let data = number * MEMBERS_MAX + at as u64;
             let run = if in_place { skip } else { write };
-            job.operation(driver, member.stream, (&[], writes), run, data)
+            job.operation(member.call.stream, (&[], writes), run, data)
         })
     }
 
     /// Makes each stream wait until all have come to this place.
-    fn meet(&self, driver: &Driver) -> Result<(), u32> {
-        const UNTIMED: u32 = 2;
-        let mut events = vec![0_u64; self.members.len()];
-        self.for_each(driver, |member, at| {
-            // SAFETY: the out pointer is valid, and the driver checks the handles.
-            unsafe {
-                check((driver.create_event)(&raw mut events[at], UNTIMED))?;
-                check((driver.record)(events[at], member.stream))
-            }
+    fn meet(&self) -> Result<(), u32> {
+        const UNTIMED: u64 = 2;
+        let mut events = Vec::new();
+        self.for_each(|member, _| {
+            let event = driver::make("cuEventCreate", &[UNTIMED])?;
+            events.push(event);
+            driver::call("cuEventRecord", &[event, member.call.stream])
         })?;
-        self.for_each(driver, |member, _| {
-            events.iter().try_for_each(|event| {
-                // SAFETY: as above.
-                check(unsafe { (driver.wait)(member.stream, *event, 0) })
+        self.for_each(|member, _| {
+            let mut events = events.iter();
+            events.try_for_each(|event| {
+                driver::call("cuStreamWaitEvent", &[member.call.stream, *event, 0])
             })
         })?;
-        self.for_each(driver, |_, at| {
-            // SAFETY: created once, destroyed once; the driver keeps pending waits.
-            check(unsafe { (driver.destroy_event)(events[at]) })
-        })
+        // The driver keeps pending waits.
+        self.for_each(|_, at| driver::call("cuEventDestroy_v2", &[events[at]]))
     }
 
     /// Calls a function for each member, within the context of its stream.
-    fn for_each(
-        &self,
-        driver: &Driver,
-        mut body: impl FnMut(&Member, usize) -> Result<(), u32>,
-    ) -> Result<(), u32> {
+    fn for_each(&self, mut body: impl FnMut(&Member, usize) -> Result<(), u32>) -> Result<(), u32> {
         for (at, member) in self.members.iter().enumerate() {
-            let (context, _) = driver.stream(member.stream)?;
-            driver.within(context, || body(member, at))?;
+            let (context, _) = driver::stream(member.call.stream)?;
+            driver::within(context, || body(member, at))?;
         }
         Ok(())
     }
 
     fn operation(
         &self,
-        driver: &Driver,
         stream: u64,
         (reads, writes): (&[Span], &[Span]),
         run: Run,
         data: u64,
     ) -> Result<(), u32> {
         let name = CString::new(self.kind.name()).unwrap_or_default();
-        // SAFETY: the name ends with a zero byte, and the lists have these lengths.
-        check(unsafe {
-            (driver.native)(
-                stream,
-                name.as_ptr(),
-                reads.as_ptr(),
-                reads.len(),
-                writes.as_ptr(),
-                writes.len(),
-                Some(is_ready),
-                Some(run),
-                data,
-            )
-        })
+        let arguments = [
+            stream,
+            name.as_ptr() as u64,
+            reads.as_ptr() as u64,
+            reads.len() as u64,
+            writes.as_ptr() as u64,
+            writes.len() as u64,
+            is_ready as *const () as u64,
+            run as *const () as u64,
+            data,
+        ];
+        driver::call("fake_cuda_native", &arguments)
     }
 }

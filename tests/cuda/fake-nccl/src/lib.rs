@@ -25,8 +25,8 @@
 //! | `job` | a collective in flight |
 //! | `numbers` | the element types and reductions |
 //! | `status` | the results of calls |
-//! | `driver` | the driver's functions |
-//! | `control`, `controls` | the controls for tests: their state, and the table by which [`Nccl`] calls the loaded library |
+//! | `driver`, `loaded` | calls of the driver |
+//! | `control` | [`Nccl`]: the controls for tests, and their state in the loaded library |
 //!
 //! Not modelled: several collectives of a communicator in one group, sends and receives, communicators of several processes,
 //! the time that anything takes.
@@ -39,11 +39,12 @@
 mod calls;
 mod communicator;
 mod control;
-mod controls;
 mod driver;
 mod group;
 mod job;
+#[path = "../../fake/src/loaded.rs"]
+mod loaded;
 mod numbers;
 mod status;
 
-pub use controls::Nccl;
+pub use control::Nccl;

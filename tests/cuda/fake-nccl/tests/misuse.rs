@@ -3,19 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use fake_cuda::Session;
-use libloading::Library;
 use nccl::Nccl;
 
 const FLOAT: u64 = 7;
 const SUM: u64 = 0;
 
-/// A function of eight arguments, each of which fits in a register or a stack slot.
-type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
-
 /// Two GPUs, each with a context, a stream and memory, and their communicators.
 struct Rig {
-    driver: Library,
-    library: Library,
     contexts: [u64; 2],
     streams: [u64; 2],
     memory: [u64; 2],
@@ -24,27 +18,11 @@ struct Rig {
     gpu: Session,
 }
 
-fn call(library: &Library, name: &str, arguments: &[u64]) -> u32 {
-    let mut all = [0; 8];
-    all[..arguments.len()].copy_from_slice(arguments);
-    let [a, b, c, d, e, f, g, h] = all;
-    // SAFETY: each function takes at most as many arguments of this size as are passed; out pointers are valid.
-    unsafe {
-        let function: libloading::Symbol<'_, Function> = library.get(name).unwrap();
-        function(a, b, c, d, e, f, g, h)
-    }
-}
-
 impl Rig {
     fn new(seed: u64) -> Self {
         let gpu = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
         gpu.set_gpu_count(2);
-        // SAFETY: the initializers of both do nothing.
-        let [driver, library] = ["cuda", "nccl"]
-            .map(|name| unsafe { Library::new(libloading::library_filename(name)) }.unwrap());
         let mut rig = Self {
-            driver,
-            library,
             contexts: [0; 2],
             streams: [0; 2],
             memory: [0; 2],
@@ -53,25 +31,33 @@ impl Rig {
             gpu,
         };
         rig.drive("cuInit", &[0]);
-        for at in 0..2 {
-            let mut value = 0_u64;
-            let out = &raw mut value as u64;
-            rig.drive("cuDevicePrimaryCtxRetain", &[out, at as u64]);
-            rig.contexts[at] = value;
-            rig.enter(at);
-            rig.drive("cuStreamCreateWithPriority", &[out, 1, 0]);
-            rig.streams[at] = value;
-            rig.drive("cuMemAlloc_v2", &[out, 64]);
-            rig.memory[at] = value;
-        }
-        let (out, devices) = (&raw mut rig.communicators as u64, [0_i32, 1]);
-        let created = rig.call("ncclCommInitAll", &[out, 2, devices.as_ptr() as u64]);
-        assert_eq!(created, 0);
+        rig.contexts = [0, 1].map(|gpu| rig.make("cuDevicePrimaryCtxRetain", &[gpu]));
+        rig.renew();
         rig
     }
 
+    /// Creates streams, memory and communicators.
+    fn renew(&mut self) {
+        for at in 0..2 {
+            self.enter(at);
+            self.streams[at] = self.make("cuStreamCreateWithPriority", &[1, 0]);
+            self.memory[at] = self.make("cuMemAlloc_v2", &[64]);
+        }
+        let (out, devices) = (&raw mut self.communicators as u64, [0_i32, 1]);
+        let created = self.call("ncclCommInitAll", &[out, 2, devices.as_ptr() as u64]);
+        assert_eq!(created, 0);
+    }
+
+    /// Calls a function of the driver whose first argument is an out pointer, and returns the value.
+    fn make(&self, name: &str, arguments: &[u64]) -> u64 {
+        let mut made = 0_u64;
+        let out = [&raw mut made as u64];
+        self.drive(name, &[&out, arguments].concat());
+        made
+    }
+
     fn drive(&self, name: &str, arguments: &[u64]) {
-        assert_eq!(call(&self.driver, name, arguments), 0, "{name}");
+        assert_eq!(self.gpu.call(name, arguments), 0, "{name}");
     }
 
     fn enter(&self, at: usize) {
@@ -79,7 +65,7 @@ impl Rig {
     }
 
     fn call(&self, name: &str, arguments: &[u64]) -> u32 {
-        call(&self.library, name, arguments)
+        self.nccl.call(name, arguments)
     }
 
     /// Adds the part of a member with memory and a stream of these members.
@@ -110,7 +96,7 @@ impl Rig {
         }
         for at in 0..2 {
             self.enter(at);
-            call(&self.driver, "cuStreamSynchronize", &[self.streams[at]]);
+            self.gpu.call("cuStreamSynchronize", &[self.streams[at]]);
             self.drive("cuStreamDestroy_v2", &[self.streams[at]]);
             self.drive("cuMemFree_v2", &[self.memory[at]]);
             self.drive("cuCtxSetCurrent", &[0]);
@@ -217,18 +203,7 @@ fn collectives_without_an_order_are_a_race() {
     let mut rig = Rig::new(10);
     assert_eq!(rig.reduce_both([16, 16]), 0);
     let (streams, memory, first) = (rig.streams, rig.memory, rig.communicators);
-    for at in 0..2 {
-        let mut value = 0_u64;
-        let out = &raw mut value as u64;
-        rig.enter(at);
-        rig.drive("cuStreamCreateWithPriority", &[out, 1, 0]);
-        rig.streams[at] = value;
-        rig.drive("cuMemAlloc_v2", &[out, 64]);
-        rig.memory[at] = value;
-    }
-    let (out, devices) = (&raw mut rig.communicators as u64, [0_i32, 1]);
-    let created = rig.call("ncclCommInitAll", &[out, 2, devices.as_ptr() as u64]);
-    assert_eq!(created, 0);
+    rig.renew();
     assert_eq!(rig.reduce_both([16, 16]), 0);
     for at in 0..2 {
         rig.enter(at);
@@ -260,7 +235,7 @@ fn a_collective_that_stands_still_ends_with_an_abort() {
     );
     assert_eq!(error, 6);
     rig.enter(0);
-    assert_eq!(call(&rig.driver, "cuStreamQuery", &[rig.streams[0]]), 600);
+    assert_eq!(rig.gpu.call("cuStreamQuery", &[rig.streams[0]]), 600);
     for communicator in std::mem::take(&mut rig.communicators) {
         assert_eq!(rig.call("ncclCommAbort", &[communicator]), 0);
     }

@@ -197,7 +197,7 @@ fn drain(mut state: Locked) -> Locked {
     let (session, context) = (state.session, current());
     while state.session == session && state.sticky.is_none() && !state.streams.are_idle(context) {
         if !state.stepped {
-            state = state.wait();
+            state = state::wait(state);
         } else if !gpu::step(&mut state) {
             break;
         }
@@ -225,7 +225,7 @@ fn wait(mut state: Locked, point: &Point) -> Result<(), Code> {
             state::changed();
             state = state::lock();
         } else {
-            state = state.wait();
+            state = state::wait(state);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Functions of modules, and their occupancy of a multiprocessor.
+//! Functions of modules.
 
 use std::sync::Arc;
 
@@ -9,16 +9,8 @@ pub(crate) const THREADS_MAX: u32 = 1024;
 /// Most shared memory of a block, by default and with the opt-in attribute.
 const SHARED_MAX: u32 = 48 << 10;
 const SHARED_MAX_OPT_IN: u32 = 227 << 10;
-/// The GPU has this many multiprocessors, each with the limits below. Each block reserves a little shared memory.
+/// The GPU has this many multiprocessors.
 pub(crate) const MULTIPROCESSORS: u32 = 4;
-const THREADS: u32 = 2048;
-const BLOCKS: u32 = 32;
-const REGISTERS: u32 = 65_536;
-const SHARED: u32 = 228 << 10;
-const SHARED_RESERVED: u32 = 1 << 10;
-const WARP: u32 = 32;
-/// The registers per thread of every kernel. The fake does not compute what a compiler would allocate.
-const REGISTERS_PER_THREAD: u32 = 32;
 /// Most blocks of a cluster, on every GPU with clusters, and on this one if the function allows large clusters.
 const CLUSTER_PORTABLE: u64 = 8;
 const CLUSTER_MAX: u64 = 16;
@@ -48,20 +40,6 @@ impl Function {
     /// Returns the most dynamic shared memory that `shared_max` may be set to.
     pub(crate) fn dynamic_shared_limit(&self) -> u32 {
         SHARED_MAX_OPT_IN.saturating_sub(self.kernel.shared_bytes as u32)
-    }
-
-    /// Returns the number of blocks with this many threads that fit on a multiprocessor.
-    pub(crate) fn blocks_per_multiprocessor(&self, threads: u32, shared_bytes: u32) -> u32 {
-        if threads == 0 || threads > THREADS_MAX || shared_bytes > self.dynamic_shared_limit() {
-            return 0;
-        }
-        let threads = threads.next_multiple_of(WARP);
-        let shared = self.kernel.shared_bytes as u32 + shared_bytes + SHARED_RESERVED;
-        let registers = threads * REGISTERS_PER_THREAD;
-        BLOCKS
-            .min(THREADS / threads)
-            .min(REGISTERS / registers)
-            .min(SHARED / shared)
     }
 
     /// Returns the error of clusters of this size in a grid of `cubes` blocks, if any.

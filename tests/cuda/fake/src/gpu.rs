@@ -62,7 +62,7 @@ fn run(session: u64) {
     while state.session == Some(session) {
         // Delays some operations, so that queries find them incomplete.
         if !state.stepped && !state.streams.runnable().is_empty() && state.rng.below(8) == 0 {
-            state = state.wait_timeout(Duration::from_micros(50));
+            state = state::wait_timeout(state, Duration::from_micros(50));
             // The session may have ended during the delay, and no further notification comes.
             if state.session != Some(session) {
                 break;
@@ -74,7 +74,7 @@ fn run(session: u64) {
             std::thread::yield_now();
             state = state::lock();
         } else {
-            state = state.wait();
+            state = state::wait(state);
         }
     }
 }

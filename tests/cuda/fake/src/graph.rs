@@ -21,19 +21,10 @@ pub(crate) struct Node {
     pub(crate) after: Vec<u64>,
 }
 
-/// A node of an executable graph.
-pub(crate) struct ExecutableNode {
-    /// The node of the graph.
-    pub(crate) of: u64,
-    pub(crate) work: Operation,
-    /// The indices of the nodes that it depends on.
-    pub(crate) after: Vec<usize>,
-}
-
 /// An executable graph. It is independent of the graph that it was instantiated from, which may be destroyed.
 pub(crate) struct Executable {
     pub(crate) number: u64,
-    pub(crate) nodes: Vec<ExecutableNode>,
+    pub(crate) nodes: Vec<GraphNode>,
     /// The last launch; the next one starts after it.
     pub(crate) last: Option<Point>,
 }
@@ -64,14 +55,10 @@ impl Executable {
 
     /// Returns a launch of the graph with its current parameters.
     pub(crate) fn run(&self) -> GraphRun {
-        let nodes = self.nodes.iter().map(|node| GraphNode {
-            operation: node.work.clone(),
-            after: node.after.clone(),
-        });
         GraphRun {
             number: self.number,
             after: self.last.clone(),
-            nodes: nodes.collect(),
+            nodes: self.nodes.clone(),
         }
     }
 }
@@ -109,9 +96,9 @@ impl Graphs {
         let index = |node: &u64| of.nodes.iter().position(|other| other == node);
         let nodes = of.nodes.iter().map(|handle| {
             let node = &self.nodes[handle];
-            ExecutableNode {
+            GraphNode {
                 of: *handle,
-                work: node.work.clone(),
+                operation: node.work.clone(),
                 after: node.after.iter().filter_map(index).collect(),
             }
         });

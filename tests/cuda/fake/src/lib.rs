@@ -13,6 +13,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `session` | [`Session`]: the test's side of the controls |
+//! | `loaded` | finds the library of this build, and calls its functions by name |
 //! | `control` | the loaded library's side of the controls |
 //! | `environment` | sessions for programs that are not tests |
 //! | `calls` | the driver's functions, by subject |
@@ -28,7 +29,7 @@
 //! | `native` | operations in native code, for the doubles of libraries |
 //! | `memory`, `access`, `pinned` | blocks of memory, the race checker, and pinned memory in copies |
 //! | `peer` | access to the memory of other GPUs |
-//! | `function` | functions, and occupancy |
+//! | `function` | functions |
 //! | `clock` | vector clocks: what happens before what |
 //! | `rng` | the choices of the seed |
 //! | `tensor_map` | [`TensorMap`]: the encoding of tensor maps, and their rules |
@@ -47,6 +48,7 @@ mod gpu;
 mod graph;
 mod handles;
 mod leaks;
+mod loaded;
 mod memory;
 mod native;
 mod operation;

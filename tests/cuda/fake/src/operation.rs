@@ -122,9 +122,11 @@ pub(crate) struct GraphRun {
     pub(crate) nodes: Vec<GraphNode>,
 }
 
-/// A node of a graph launch.
+/// A node of an executable graph, and of its launches.
 #[derive(Clone)]
 pub(crate) struct GraphNode {
+    /// The node of the graph.
+    pub(crate) of: u64,
     pub(crate) operation: Operation,
     /// The indices of the nodes that it depends on.
     pub(crate) after: Vec<usize>,
@@ -173,11 +175,6 @@ pub(crate) enum Operation {
     Wait(Point),
     /// Records an event: stores its time.
     Record(Recorded),
-    /// Stores a word of eight bytes, with release ordering.
-    WriteValue {
-        address: u64,
-        value: u64,
-    },
 }
 
 impl Operation {

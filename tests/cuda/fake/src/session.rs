@@ -7,7 +7,7 @@ use libloading::Library;
 
 use crate::code::Code;
 use crate::control::Controls;
-use crate::gpu;
+use crate::loaded;
 use crate::state::State;
 use crate::tensor_map::{self, TensorMap};
 
@@ -28,17 +28,24 @@ impl std::fmt::Display for NotLoaded {
 
 impl std::error::Error for NotLoaded {}
 
-/// Returns the control functions of the library that is loaded as the driver.
-fn controls() -> Result<&'static Controls, NotLoaded> {
-    let not_loaded = |error: libloading::Error| NotLoaded(error.to_string());
-    // SAFETY: the fake's initializers do nothing, and those of a driver run in each of its users.
-    let library =
-        unsafe { Library::new(libloading::library_filename("cuda")) }.map_err(not_loaded)?;
-    // Never unloaded, like in the backend.
-    let library: &'static Library = Box::leak(Box::new(library));
-    // SAFETY: only the fake has this name, with this type.
-    let find = unsafe { library.get::<extern "C" fn() -> &'static Controls>("fake_cuda_controls") };
-    find.map(|find| find()).map_err(not_loaded)
+/// Returns the library of this build and its control functions. Fails if another one is loaded as the driver.
+fn find() -> Result<(&'static Library, &'static Controls), NotLoaded> {
+    let controls = |library: &'static Library| {
+        // SAFETY: only the fake has this name, with this type.
+        let find =
+            unsafe { library.get::<extern "C" fn() -> *const Controls>("fake_cuda_controls") };
+        find.map(|find| find())
+    };
+    let failed = |error: libloading::Error| NotLoaded(error.to_string());
+    let library = loaded::library("cuda").map_err(failed)?;
+    let ours = controls(library).map_err(failed)?;
+    match loaded::driver().map(controls) {
+        // SAFETY: the table of a library that is never unloaded, with the types of this build.
+        Some(Ok(loaded)) if loaded == ours => Ok((library, unsafe { &*ours })),
+        _ => Err(NotLoaded(
+            "an older build is loaded already; delete `target/*/libcuda.so`".to_owned(),
+        )),
+    }
 }
 
 /// A permit for the process's only session, since there is one driver. Not a lock guard, because a session may move to
@@ -68,6 +75,7 @@ impl Drop for Permit {
 
 /// A session with a fresh GPU, until it is dropped. Other sessions of the process wait for that.
 pub struct Session {
+    library: &'static Library,
     controls: &'static Controls,
     ended: bool,
     _permit: Permit,
@@ -102,12 +110,13 @@ impl Session {
 
     fn new(begin: Option<(u64, bool)>) -> Result<Self, NotLoaded> {
         let permit = Permit::acquire();
-        let controls = controls()?;
+        let (library, controls) = find()?;
         match begin {
             Some((seed, stepped)) => (controls.begin)(seed, stepped),
             None => (controls.end)(),
         }
         Ok(Self {
+            library,
             controls,
             ended: false,
             _permit: permit,
@@ -119,6 +128,11 @@ impl Session {
         let (mut body, mut result) = (Some(body), None);
         (self.controls.with)(&mut |state| result = body.take().map(|body| body(state)));
         result.expect("the library calls the function once")
+    }
+
+    /// Calls a function of the driver by its name, with up to sixteen numbers or pointers, which must be valid.
+    pub fn call(&self, name: &str, arguments: &[u64]) -> u32 {
+        loaded::call(self.library, name, arguments)
     }
 
     /// Returns the reports so far.
@@ -241,12 +255,6 @@ impl Session {
         self.with(|state| state.break_at = Some((state.executed + nth.max(1), Code(code))));
     }
 
-    /// Executes one operation, if one may run, and returns whether it did. A stepped session needs this if the host
-    /// polls a word and calls nothing.
-    pub fn step(&self) -> bool {
-        self.with(gpu::step)
-    }
-
     /// Returns the number of executed operations.
     pub fn executed(&self) -> u64 {
         self.with(|state| state.executed)
@@ -287,11 +295,6 @@ impl Session {
     /// Makes a context current on the calling thread, as an engine does; 0 is none.
     pub fn make_current(&self, context: u64) {
         (self.controls.make_current)(context);
-    }
-
-    /// Sets whether streams support memory operations (`cuStreamWriteValue64`), which is the default.
-    pub fn set_stream_memory_operations(&self, there: bool) {
-        self.with(|state| state.writes_values = there);
     }
 
     /// Returns the priority of each created stream, in order, within the supported range of 0 to -5.

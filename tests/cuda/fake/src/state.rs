@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use crate::access::Step;
 use crate::clock::{Clock, HOST};
@@ -85,8 +86,6 @@ pub(crate) struct State {
     pub(crate) priorities: Vec<i32>,
     /// The launches, as [`Launch::describe`](crate::operation::Launch::describe) formats them.
     pub(crate) launched: Vec<String>,
-    /// Whether streams support `cuStreamWriteValue64`.
-    pub(crate) writes_values: bool,
     /// The version of CUDA that the driver supports, as `cuDriverGetVersion` returns it.
     pub(crate) driver_version: i32,
     pub(crate) memory: Memory,
@@ -117,7 +116,7 @@ pub(crate) struct State {
     pub(crate) reports: Vec<String>,
 }
 
-static STATE: Mutex<Option<State>> = Mutex::new(None);
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
 /// Notified when an operation is queued, executed or released, and when the session ends.
 static CHANGED: Condvar = Condvar::new();
 
@@ -129,40 +128,22 @@ pub(crate) fn thread_name() -> String {
 }
 
 /// The locked state.
-pub(crate) struct Locked(MutexGuard<'static, Option<State>>);
-
-impl std::ops::Deref for Locked {
-    type Target = State;
-
-    fn deref(&self) -> &State {
-        self.0.as_ref().expect("`lock` creates the state")
-    }
-}
-
-impl std::ops::DerefMut for Locked {
-    fn deref_mut(&mut self) -> &mut State {
-        self.0.as_mut().expect("`lock` creates the state")
-    }
-}
-
-impl Locked {
-    /// Waits for a change.
-    pub(crate) fn wait(self) -> Self {
-        Self(CHANGED.wait(self.0).unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Waits for a change, or until the time has passed.
-    pub(crate) fn wait_timeout(self, time: std::time::Duration) -> Self {
-        let waited = CHANGED.wait_timeout(self.0, time);
-        Self(waited.unwrap_or_else(PoisonError::into_inner).0)
-    }
-}
+pub(crate) type Locked = MutexGuard<'static, State>;
 
 /// Locks the state.
 pub(crate) fn lock() -> Locked {
-    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    state.get_or_insert_with(State::new);
-    Locked(state)
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for a change.
+pub(crate) fn wait(state: Locked) -> Locked {
+    CHANGED.wait(state).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for a change, or until the time has passed.
+pub(crate) fn wait_timeout(state: Locked, time: Duration) -> Locked {
+    let waited = CHANGED.wait_timeout(state, time);
+    waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
 /// Wakes all threads that wait for a change.
@@ -176,7 +157,6 @@ impl State {
             primaries: vec![Primary::default()],
             next_handle: HANDLE_FIRST,
             past_handles_end: HANDLE_FIRST,
-            writes_values: true,
             driver_version: DRIVER_VERSION,
             memory: Memory::new(MEMORY_BYTES),
             traced: std::env::var_os("FAKE_CUDA_TRACE").is_some(),

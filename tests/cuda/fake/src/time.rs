@@ -60,7 +60,6 @@ fn duration_ns(operation: &Operation) -> u64 {
         }
         Operation::Allocate(_)
         | Operation::Free(_)
-        | Operation::WriteValue { .. }
         | Operation::Wait(_)
         // The nodes advance the clock themselves.
         | Operation::Graph(_)

@@ -49,19 +49,3 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     }
     Ok(found)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_split_into_words_and_signs_with_lines() {
-        let found = tokens("// c\nadd.s32 %r1, %r2, -3; /* x\n*/ L:").unwrap();
-        let texts: Vec<_> = found.iter().map(|token| token.text).collect();
-        assert_eq!(
-            texts,
-            ["add.s32", "%r1", ",", "%r2", ",", "-", "3", ";", "L", ":"]
-        );
-        assert_eq!((found[0].line, found[8].line), (2, 3));
-    }
-}

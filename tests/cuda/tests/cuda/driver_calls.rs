@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use millstream_actors::{Device, Driver};
-use millstream_client::arguments::{CubeCount, update, write};
+use millstream_client::arguments::update;
 use millstream_client::handle::Handle;
 use millstream_client::{KernelHandle, Stream};
 use millstream_cuda::Cuda;
@@ -62,10 +62,7 @@ impl Rig {
     }
 
     fn launch(&self, stream: &Stream, to: &Handle<u32>) {
-        let arguments = (write(to), 1_u32, 32_u32);
-        stream
-            .launch(&self.fill, CubeCount::single(), arguments)
-            .unwrap();
+        launch_fill(stream, &self.fill, to, 1);
     }
 
     fn pump(&mut self) {
@@ -149,11 +146,8 @@ fn with_threads_a_batch_costs_one_event_and_one_wait_i9() {
     let (stream, fill) = (client.new_stream(), client.kernel(fill()).unwrap());
     let to = stream.empty::<u32>(32).unwrap();
     let run = || {
-        for value in 0..LAUNCHES {
-            let arguments = (write(&to), value as u32, 32_u32);
-            stream
-                .launch(&fill, CubeCount::single(), arguments)
-                .unwrap();
+        for value in 0..LAUNCHES as u32 {
+            launch_fill(&stream, &fill, &to, value);
         }
         stream.sync().wait().unwrap();
     };

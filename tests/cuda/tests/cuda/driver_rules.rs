@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use millstream_actors::Device;
-use millstream_client::arguments::{CubeCount, read, update, write};
+use millstream_client::arguments::{CubeCount, read, update};
 use millstream_cuda::{Cuda, CudaRaw};
 use millstream_protocol::{Error, KernelError};
 use rstest::rstest;
@@ -52,10 +52,7 @@ fn the_context_of_the_calling_thread_stays_current(
     let (stream, fill) = (client.new_stream(), client.kernel(fill()).unwrap());
     assert_eq!(gpu.current_context(), current, "after preparing a kernel");
     let to = stream.empty::<u32>(300).unwrap();
-    let cubes = CubeCount::cover(300, 256);
-    stream
-        .launch(&fill, cubes, (write(&to), 9_u32, 300_u32))
-        .unwrap();
+    launch_fill(&stream, &fill, &to, 9);
     let mut read = stream.read(&to);
     if let Some(driver) = &mut driver {
         let got = loop {
@@ -71,9 +68,7 @@ fn the_context_of_the_calling_thread_stays_current(
         assert_eq!(read.wait().unwrap(), [9; 300]);
         // Often enough for the caller to step in.
         for round in 0..8 {
-            let arguments = (write(&to), round, 300_u32);
-            let cubes = CubeCount::cover(300, 256);
-            stream.launch(&fill, cubes, arguments).unwrap();
+            launch_fill(&stream, &fill, &to, round);
             let got = stream.read(&to).wait().unwrap();
             assert_eq!(got, [round; 300]);
             assert_eq!(gpu.current_context(), current, "after a wait");
@@ -96,13 +91,9 @@ fn surplus_pinned_memory_is_freed_on_a_thread_that_nothing_waits_for_i8() {
     let fill = client.kernel(fill()).unwrap();
     let to = other.empty::<u32>(32).unwrap();
     gpu.hold_kernel("fill", true);
-    other
-        .launch(&fill, CubeCount::single(), (write(&to), 1_u32, 32_u32))
-        .unwrap();
+    launch_fill(&other, &fill, &to, 1);
     other.flush().unwrap();
-    while gpu.streams_at_kernel("fill") == 0 {
-        std::thread::yield_now();
-    }
+    wait_until_at(&gpu, ["fill"]);
     // Two blocks of pinned memory are in flight, of which one is kept.
     let bytes = [1_u8, 2].map(|byte| vec![byte; 64 << 10]);
     let uploads = bytes.each_ref().map(|bytes| stream.create(bytes).unwrap());
@@ -128,8 +119,7 @@ fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
     for name in ["fill", "sum"] {
         gpu.hold_kernel(name, true);
     }
-    let arguments = (write(&to), 1_u32, 32_u32);
-    first.launch(&fill, CubeCount::single(), arguments).unwrap();
+    launch_fill(&first, &fill, &to, 1);
     // Its code is unloaded once the tasks that were issued before have completed, here that of `fill`.
     drop(saxpy);
     // A sync processes the drop, before the launch of `sum`.
@@ -138,9 +128,7 @@ fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
     second.launch(&sum, CubeCount::single(), arguments).unwrap();
     first.flush().unwrap();
     second.flush().unwrap();
-    while ["fill", "sum"].map(|name| gpu.streams_at_kernel(name)) != [1, 1] {
-        std::thread::yield_now();
-    }
+    wait_until_at(&gpu, ["fill", "sum"]);
     gpu.hold_kernel("fill", false);
     assert_eq!(first.read(&to).wait().unwrap(), [1; 32]);
     let deadline = std::time::Instant::now() + PATIENCE;
@@ -184,9 +172,7 @@ fn ptx_that_is_newer_than_the_driver_is_refused_with_its_text_i7() {
     let fill = client.kernel(kernel().source(ptx(old))).unwrap();
     let stream = client.new_stream();
     let to = stream.empty::<u32>(32).unwrap();
-    stream
-        .launch(&fill, CubeCount::single(), (write(&to), 9_u32, 32_u32))
-        .unwrap();
+    launch_fill(&stream, &fill, &to, 9);
     assert_eq!(stream.read(&to).wait().unwrap(), [9; 32]);
 }
 
@@ -278,9 +264,7 @@ fn close_waits_for_no_other_device_of_the_context_i8_i10() {
     let arguments = (read(&from), update(&total), 32_u32);
     stream.launch(&sum, CubeCount::single(), arguments).unwrap();
     stream.flush().unwrap();
-    while gpu.streams_at_kernel("sum") == 0 {
-        std::thread::yield_now();
-    }
+    wait_until_at(&gpu, ["sum"]);
     let (sender, is_closed) = std::sync::mpsc::channel();
     let closing = std::thread::spawn(move || {
         // The thread that releases does not end while the kernel is held; all others end in this time on a busy machine, too.

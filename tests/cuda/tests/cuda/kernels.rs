@@ -7,28 +7,6 @@ use rstest::rstest;
 
 use crate::support::*;
 
-/// I6: the kernel computes every element, whether or not the last block is full.
-#[rstest]
-fn saxpy_computes_every_element_i6(#[values(1, 255, 256, 257, 5000)] len: usize) {
-    let _gpu = gpu(len as u64);
-    let device = open(2);
-    let client = device.new_client();
-    let (stream, saxpy) = (client.new_stream(), client.kernel(saxpy()).unwrap());
-    let x: Vec<f32> = (0..len).map(|at| at as f32 / 8.0).collect();
-    let y: Vec<f32> = (0..len).map(|at| 1.0 - at as f32).collect();
-    let (from, to) = (stream.create(&x).unwrap(), stream.create(&y).unwrap());
-    let arguments = (read(&from), update(&to), 2.5_f32, len as u32);
-    stream
-        .launch(&saxpy, CubeCount::cover(len, 256), arguments)
-        .unwrap();
-    let expected: Vec<f32> = x
-        .iter()
-        .zip(&y)
-        .map(|(x, y)| 2.5_f32.mul_add(*x, *y))
-        .collect();
-    assert_eq!(stream.read(&to).wait().unwrap(), expected);
-}
-
 /// I6: the threads of a block synchronize at barriers, and blocks add atomically.
 #[rstest]
 fn a_sum_through_shared_memory_is_correct_i6(#[values(1, 256, 1000, 4096)] len: usize) {

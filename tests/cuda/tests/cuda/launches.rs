@@ -113,10 +113,7 @@ fn streams_run_on_queues_of_their_priority_i12() {
         for _ in 0..6 {
             let stream = client.new_stream();
             let handle = stream.empty::<u32>(4).unwrap();
-            let arguments = (write(&handle), value, 4_u32);
-            stream
-                .launch(&kernel, CubeCount::Static(1, 1, 1), arguments)
-                .unwrap();
+            launch_fill(&stream, &kernel, &handle, value);
             assert_eq!(stream.read(&handle).wait().unwrap(), [value; 4]);
             handles.push(handle);
         }

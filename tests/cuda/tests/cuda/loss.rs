@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use millstream_actors::Device;
 use millstream_cuda::Cuda;
 use millstream_protocol::{Access, Error, Health, Recovery};
 use rstest::rstest;
@@ -12,10 +13,21 @@ use crate::support::*;
 /// I5, I10: at whichever operation the GPU breaks, every request is answered, the process continues, and the close
 /// ends.
 #[rstest]
-fn every_request_is_answered_when_the_gpu_breaks_i5(#[values(700, 716, 719)] code: u32) {
+#[case(700, false)]
+#[case(716, false)]
+#[case(719, false)]
+#[case(700, true)]
+fn every_request_is_answered_when_the_gpu_breaks_i5(#[case] code: u32, #[case] driven: bool) {
     for nth in 1..30 {
         let gpu = gpu(nth);
-        let device = open(2);
+        let (device, _driver) = match driven {
+            true => {
+                let kind = Cuda::ordinal(0).queues(2);
+                let (device, driver) = Device::open_driven(kind, options()).unwrap();
+                (device, Some(driver))
+            }
+            false => (open(2), None),
+        };
         let client = device.new_client();
         gpu.break_at(nth, code);
         std::thread::scope(|scope| {

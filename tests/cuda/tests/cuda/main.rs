@@ -13,7 +13,6 @@ mod kernels;
 mod launches;
 mod lifetime;
 mod loss;
-mod order;
 mod peer_copies;
 mod program;
 mod replays;

@@ -2,13 +2,23 @@
 
 use millstream::cuda::{Cuda, copy_across, copy_across_async};
 use millstream_actors::Device;
+use millstream_client::Stream;
 use millstream_protocol::Error;
 use rstest::rstest;
 
 use crate::support::*;
 
-fn open_two() -> [Device; 2] {
-    [0, 1].map(|ordinal| Device::open_with(Cuda::ordinal(ordinal).queues(2), options()).unwrap())
+/// Returns two GPUs, which may be peers, with a device and a stream on each.
+fn two(seed: u64, peers: bool) -> (Gpu, [Device; 2], [Stream; 2]) {
+    let gpu = gpu(seed);
+    gpu.set_gpu_count(2);
+    gpu.set_peers(peers);
+    let open = |ordinal| Device::open_with(Cuda::ordinal(ordinal).queues(2), options()).unwrap();
+    let devices = [0, 1].map(open);
+    let streams = devices
+        .each_ref()
+        .map(|device| device.new_client().new_stream());
+    (gpu, devices, streams)
 }
 
 /// I1, I2: a peer copy is ordered after earlier and before later tasks on its source and on its target, whether or not
@@ -18,13 +28,7 @@ fn a_peer_copy_is_ordered_in_both_streams_i1_i2(
     #[values(true, false)] peers: bool,
     #[values(1, 2, 3, 4)] seed: u64,
 ) {
-    let gpu = gpu(seed);
-    gpu.set_gpu_count(2);
-    gpu.set_peers(peers);
-    let devices = open_two();
-    let streams = devices
-        .each_ref()
-        .map(|device| device.new_client().new_stream());
+    let (gpu, _devices, streams) = two(seed, peers);
     let from = streams[0].create(&vec![0_u32; 5000]).unwrap();
     let to = streams[1].create(&vec![9_u32; 5000]).unwrap();
     for round in 1..4_u32 {
@@ -42,11 +46,7 @@ fn a_peer_copy_is_ordered_in_both_streams_i1_i2(
 /// I5: peer copies can be awaited, in both directions and between two streams of one GPU.
 #[test]
 fn peer_copies_can_be_awaited_i5() {
-    let gpu = gpu(5);
-    gpu.set_gpu_count(2);
-    let devices = open_two();
-    let one = devices[0].new_client().new_stream();
-    let other = devices[1].new_client().new_stream();
+    let (_gpu, devices, [one, other]) = two(5, true);
     let second_of_one = devices[0].new_client().new_stream();
     let a = one.create(&[1_u8; 300]).unwrap();
     let b = other.create(&[2_u8; 300]).unwrap();
@@ -69,12 +69,7 @@ fn peer_copies_can_be_awaited_i5() {
 /// I7: a refused peer copy returns an error and poisons only its target. A later copy cleans the target.
 #[test]
 fn a_refused_peer_copy_poisons_only_its_target_i7() {
-    let gpu = gpu(6);
-    gpu.set_gpu_count(2);
-    let devices = open_two();
-    let streams = devices
-        .each_ref()
-        .map(|device| device.new_client().new_stream());
+    let (gpu, _devices, streams) = two(6, true);
     let from = streams[0].create(&[1_u8; 300]).unwrap();
     let to = streams[1].create(&[2_u8; 300]).unwrap();
     let short = to.slice(..20).unwrap();
@@ -101,12 +96,7 @@ fn a_refused_peer_copy_poisons_only_its_target_i7() {
 /// I5: concurrent copies in both directions do not deadlock.
 #[test]
 fn opposite_peer_copies_do_not_deadlock_i5() {
-    let gpu = gpu(8);
-    gpu.set_gpu_count(2);
-    let devices = open_two();
-    let streams = devices
-        .each_ref()
-        .map(|device| device.new_client().new_stream());
+    let (_gpu, _devices, streams) = two(8, true);
     let [a, b] = streams
         .each_ref()
         .map(|stream| stream.create(&[5_u8; 3000]).unwrap());

@@ -1,7 +1,7 @@
 //! Spans of tasks: when they ran, by the GPU's clock.
 
 use millstream_actors::Device;
-use millstream_client::arguments::{CubeCount, update, write};
+use millstream_client::arguments::{CubeCount, read, update};
 use millstream_cuda::Cuda;
 
 use crate::support::*;
@@ -21,10 +21,7 @@ fn every_task_has_a_span_in_the_order_of_its_queue_i1() {
         .map(|stream| stream.empty::<u32>(8).unwrap());
     for task in 0..TASKS {
         for (stream, handle) in streams.iter().zip(&handles) {
-            let arguments = (write(handle), task, 8_u32);
-            stream
-                .launch(&kernel, CubeCount::Static(1, 1, 1), arguments)
-                .unwrap();
+            launch_fill(stream, &kernel, handle, task);
         }
     }
     for (stream, handle) in streams.iter().zip(&handles) {
@@ -80,12 +77,7 @@ fn a_failed_timing_event_loses_a_span_and_no_task_i7() {
             gpu.fault(Some("cuEventElapsedTime"), 2, 400);
         }
         for _ in 0..3 {
-            let arguments = (
-                millstream_client::arguments::read(&x),
-                update(&y),
-                1.0_f32,
-                4_u32,
-            );
+            let arguments = (read(&x), update(&y), 1.0_f32, 4_u32);
             stream
                 .launch(&saxpy, CubeCount::Static(1, 1, 1), arguments)
                 .unwrap();
@@ -115,9 +107,7 @@ fn a_profile_creates_no_stream_and_lets_no_queue_wait_i3() {
     let before = calls();
     let token = device.start_profile().unwrap();
     for (stream, buffer) in streams.iter().zip(&buffers) {
-        let arguments = (write(buffer), 3_u32, 8_u32);
-        let count = CubeCount::Static(1, 1, 1);
-        stream.launch(&kernel, count, arguments).unwrap();
+        launch_fill(stream, &kernel, buffer, 3);
         assert_eq!(stream.read(buffer).wait().unwrap(), [3; 8]);
     }
     let profile = streams[0].end_profile(token).wait().unwrap();

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use fake_cuda::Session;
 use millstream_actors::Device;
-use millstream_client::{ComputeClient, Stream};
+use millstream_client::arguments::{CubeCount, write};
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, KernelHandle, Stream};
 use millstream_cuda::Cuda;
 use millstream_protocol::{DeviceOptions, Kernel, MemoryOptions, OpenError, Source};
 
@@ -107,6 +109,20 @@ pub(crate) fn fill() -> Kernel {
         .scalar::<u32>("value")
         .scalar::<u32>("n")
         .source(ptx(include_str!("../kernels/fill.ptx")))
+}
+
+/// Launches [`fill`] over all elements.
+pub(crate) fn launch_fill(stream: &Stream, fill: &KernelHandle, to: &Handle<u32>, value: u32) {
+    let arguments = (write(to), value, to.len() as u32);
+    let cubes = CubeCount::cover(to.len(), 256);
+    stream.launch(fill, cubes, arguments).unwrap();
+}
+
+/// Waits until streams are at these kernels, which a test holds.
+pub(crate) fn wait_until_at<const N: usize>(gpu: &Gpu, kernels: [&str; N]) {
+    while kernels.map(|name| gpu.streams_at_kernel(name)) != [1; N] {
+        std::thread::yield_now();
+    }
 }
 
 /// A kernel that adds all of `from` to `sum`.

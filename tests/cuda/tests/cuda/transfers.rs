@@ -71,56 +71,6 @@ fn an_upload_without_pinned_memory_of_its_own_goes_in_blocks_i6() {
     assert_eq!(gpu.calls("cuMemcpyHtoDAsync_v2") - before, 3);
 }
 
-/// I6: a fill sets exactly the elements of its view, for every element width, start and end of the view.
-#[rstest]
-fn a_fill_sets_exactly_the_elements_of_its_view_i6(
-    #[values(0, 1, 3)] start: usize,
-    #[values(0, 1, 5)] end: usize,
-) {
-    const LEN: usize = 64;
-    let _gpu = gpu((start * 10 + end) as u64);
-    let device = open(1);
-    let stream = device.new_client().new_stream();
-    macro_rules! fills {
-        ($($value:expr),*) => {$(
-            let mut expected = [!$value; LEN];
-            let handle = stream.create(&expected).unwrap();
-            stream.fill(&handle.slice(start..LEN - end).unwrap(), $value).unwrap();
-            expected[start..LEN - end].fill($value);
-            assert_eq!(stream.read(&handle).wait().unwrap(), expected);
-        )*};
-    }
-    fills!(
-        0x5A_u8,
-        0x1234_u16,
-        0x7777_u16,
-        0x1234_5678_u32,
-        0_u32,
-        0x0102_0304_0506_0708_u64
-    );
-}
-
-/// I1: copies of one stream run in its order, both of whole buffers and of parts.
-#[rstest]
-fn copies_run_in_the_order_of_their_stream_i1(#[values(1, 2, 3, 4)] seed: u64) {
-    let gpu = gpu(seed);
-    let device = open(2);
-    let stream = device.new_client().new_stream();
-    let data: Vec<u32> = (0..5000).collect();
-    let (first, second) = (
-        stream.create(&data).unwrap(),
-        stream.empty::<u32>(5000).unwrap(),
-    );
-    stream.copy(&first, &second).unwrap();
-    stream.write(&first, &[7; 5000]).unwrap();
-    let (front, back) = (first.slice(..2500).unwrap(), second.slice(2500..).unwrap());
-    stream.copy(&back, &front).unwrap();
-    let expected: Vec<u32> = (2500..5000).chain([7; 2500]).collect();
-    assert_eq!(stream.read(&first).wait().unwrap(), expected);
-    assert_eq!(stream.read(&second).wait().unwrap(), data);
-    assert!(gpu.calls("cuMemcpyDtoDAsync_v2") == 2);
-}
-
 /// I6: a readback of a tensor is dense, for any strides and any number of staging blocks, and a write of a tensor
 /// changes no byte between its elements.
 #[rstest]

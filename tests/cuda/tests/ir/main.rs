@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod geometry;
-mod graphs;
 mod handwritten;
 mod library;
 mod products;

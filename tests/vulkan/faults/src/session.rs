@@ -28,7 +28,7 @@ impl Session {
         if !*INSTALLED.get_or_init(calls::install) {
             return None;
         }
-        *lock(&STATE) = Some(State::default());
+        *lock(&STATE) = State::default();
         Some(Self { _turn: turn })
     }
 
@@ -81,9 +81,8 @@ impl Session {
         before: &BTreeMap<&'static str, u64>,
     ) -> bool {
         let before = before.get(name).copied().unwrap_or_default();
-        let is_missing = |state: &mut Option<State>| {
-            let counts = &state.get_or_insert_default().counts;
-            counts.get(name).copied().unwrap_or_default() < before + count
+        let is_missing = |state: &mut State| {
+            state.counts.get(name).copied().unwrap_or_default() < before + count
         };
         let waited = CHANGED.wait_timeout_while(lock(&STATE), PATIENCE, is_missing);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -109,23 +108,16 @@ impl Session {
     /// Blocks until this number of calls without a time limit waits because of [`Session::hold`], or of calls because of
     /// [`Session::stall`].
     pub fn await_held(&self, calls: usize) {
-        let mut guard = lock(&STATE);
-        while guard.get_or_insert_default().waiting < calls {
-            guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
-        }
+        let waited = CHANGED.wait_while(lock(&STATE), |state| state.waiting < calls);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Blocks until a call was refused, or this number of calls without a time limit waits because of [`Session::hold`]. Returns the number
     /// of refused calls.
     pub fn await_refused_or_held(&self, calls: usize) -> u64 {
-        let mut guard = lock(&STATE);
-        loop {
-            let state = guard.get_or_insert_default();
-            if state.refused > 0 || state.waiting >= calls {
-                return state.refused;
-            }
-            guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
-        }
+        let goes_on = |state: &mut State| state.refused == 0 && state.waiting < calls;
+        let waited = CHANGED.wait_while(lock(&STATE), goes_on);
+        waited.unwrap_or_else(PoisonError::into_inner).refused
     }
 
     /// Loses the device now, and ends [`Session::hold`]: every call that waits reports the loss.
@@ -161,13 +153,10 @@ impl Session {
     /// Ends the session. Returns what is wrong: objects that are alive, or that were destroyed twice. Waits for threads
     /// that drop the last owner of an object at this moment.
     pub fn end(self) -> Vec<String> {
-        let has_objects = |state: &mut Option<State>| {
-            let alive = state.as_ref().map(|state| &state.alive);
-            alive.is_some_and(|alive| !alive.is_empty())
-        };
+        let has_objects = |state: &mut State| !state.alive.is_empty();
         let waited = CHANGED.wait_timeout_while(lock(&STATE), PATIENCE, has_objects);
         let (mut guard, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let state = guard.take().unwrap_or_default();
+        let state = std::mem::take(&mut *guard);
         drop(guard);
         let leaks = state.alive.iter();
         let leaks = leaks.map(|(kind, handle)| format!("leak: {kind} {handle:#x}"));

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::CStr;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ash::vk;
 
@@ -79,7 +79,7 @@ pub(crate) struct State {
     pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
-pub(crate) static STATE: Mutex<Option<State>> = Mutex::new(None);
+pub(crate) static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 pub(crate) static CHANGED: Condvar = Condvar::new();
 /// Serializes the uses of queues, so that a loss can wait for the device on any thread.
 static QUEUES: Mutex<()> = Mutex::new(());
@@ -90,7 +90,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 pub(crate) fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
-    body(lock(&STATE).get_or_insert_default())
+    body(&mut lock(&STATE))
 }
 
 /// Waits until the device is idle, by `wait_idle` for each device; then it is lost.
@@ -153,37 +153,33 @@ pub(crate) fn enter(
 /// Waits while the progress of the device is held below the value that a wait asks for.
 pub(crate) fn wait_while_held(waited: Waited) -> Outcome {
     let mut guard = lock(&STATE);
-    let until = match waited.limit_ns {
-        _ if guard.get_or_insert_default().stalled => None,
+    let limit = match waited.limit_ns {
+        _ if guard.stalled => None,
         u64::MAX => None,
-        ns => Instant::now().checked_add(Duration::from_nanos(ns)),
+        ns => Some(Duration::from_nanos(ns)),
     };
-    guard.get_or_insert_default().waiting += usize::from(until.is_none());
+    guard.waiting += usize::from(limit.is_none());
     CHANGED.notify_all();
-    let is_blocked = |state: &State| {
+    let is_blocked = |state: &mut State| {
         let is_held = state.held.is_some_and(|held| held < waited.value);
         (state.stalled || is_held) && !state.lost
     };
-    while is_blocked(guard.get_or_insert_default()) {
-        let Some(until) = until else {
-            guard = CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner);
-            continue;
-        };
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
+    let mut guard = match limit {
+        None => CHANGED
+            .wait_while(guard, is_blocked)
+            .unwrap_or_else(PoisonError::into_inner),
+        Some(limit) => {
+            let waited = CHANGED.wait_timeout_while(guard, limit, is_blocked);
+            waited.unwrap_or_else(PoisonError::into_inner).0
         }
-        let woken = CHANGED.wait_timeout(guard, left);
-        (guard, _) = woken.unwrap_or_else(PoisonError::into_inner);
-    }
-    let state = guard.get_or_insert_default();
-    state.waiting = state.waiting.saturating_sub(usize::from(until.is_none()));
-    if state.lost {
+    };
+    guard.waiting = guard.waiting.saturating_sub(usize::from(limit.is_none()));
+    if guard.lost {
         return Outcome::Lost;
     }
-    match is_blocked(state) {
+    match is_blocked(&mut guard) {
         true => {
-            *state.counts.entry(TIMEOUTS).or_default() += 1;
+            *guard.counts.entry(TIMEOUTS).or_default() += 1;
             CHANGED.notify_all();
             Outcome::TimedOut
         }

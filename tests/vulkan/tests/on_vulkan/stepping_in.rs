@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use millstream::vulkan::Vulkan;
-use millstream::{Access, Handle, Stream, write};
+use millstream::{Handle, Stream, write};
 
 use crate::gpu::{Buffers, Gpu};
 
@@ -53,42 +53,6 @@ fn no_caller_runs_the_code_of_a_custom_task_i8() {
             let ran_on = receiver.recv().unwrap();
             assert!(ran_on != sent_by && ran_on != thread::current().id());
         });
-    }
-}
-
-/// I1, I5: batches of a queue complete in order, whether a caller completes them or the queue's thread. Each caller reads
-/// its own values, beside one that submits without waiting.
-#[test]
-fn batches_of_callers_and_of_the_queue_thread_complete_in_order_i1_i5() {
-    const CALLERS: u32 = 3;
-    const ROUNDS: u32 = 300;
-    for queues in [1, 2] {
-        let Some(gpu) = Gpu::open_with_queues(Buffers::Descriptors, queues) else {
-            return;
-        };
-        thread::scope(|scope| {
-            for caller in 0..CALLERS {
-                let client = &gpu.client;
-                scope.spawn(move || {
-                    let stream = client.new_stream();
-                    let values = stream.create(&[0_u32; 256]).unwrap();
-                    for round in 0..ROUNDS {
-                        let own = caller * ROUNDS + round;
-                        stream.write(&values, &[own; 256]).unwrap();
-                        if caller > 0 {
-                            assert_eq!(stream.read(&values).wait().unwrap(), [own; 256]);
-                        }
-                    }
-                    let last = (caller + 1) * ROUNDS - 1;
-                    assert_eq!(stream.read(&values).wait().unwrap(), [last; 256]);
-                });
-            }
-        });
-        let nothing: [(&Handle<u8>, Access); 0] = [];
-        gpu.stream
-            .with_resource::<Vulkan>("last", nothing.as_slice(), |_| ())
-            .unwrap();
-        gpu.stream.sync().wait().unwrap();
     }
 }
 

@@ -36,13 +36,7 @@ pub(super) fn known_device(state: &State, device: i32) -> Result<usize, Code> {
     found.ok_or(Code::INVALID_DEVICE)
 }
 
-/// `CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS`, which a session may disable.
-const WRITES_VALUES: u32 = 122;
-
 fn attribute(state: &mut State, attribute: u32) -> Result<i32, Code> {
-    if attribute == WRITES_VALUES {
-        return Ok(i32::from(state.writes_values));
-    }
     let found = ATTRIBUTES.iter().find(|(number, _)| *number == attribute);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let report = format!(

@@ -1,4 +1,4 @@
-//! Fills (memsets), and words that are written in the order of a stream.
+//! Fills (memsets).
 
 use crate::calls::functions;
 use crate::code::Code;
@@ -26,31 +26,6 @@ fn line(state: &mut State, at: u64, unit: &[u8], count: usize, stream: u64) -> R
     fill(state, Rows::line(at, bytes as u64), unit, stream)
 }
 
-fn write(state: &mut State, stream: u64, address: u64, value: u64, flags: u32) -> Result<(), Code> {
-    state.stream(stream)?;
-    let word = Rows::line(address, 8);
-    let error = match () {
-        () if !state.writes_values => Some((
-            "the GPU does not support memory operations; query its attribute first",
-            Code::NOT_SUPPORTED,
-        )),
-        () if flags != 0 => Some(("flags that are not modelled", Code::INVALID_VALUE)),
-        () if !address.is_multiple_of(word.width) => {
-            Some(("the word is not aligned to its size", Code::INVALID_VALUE))
-        }
-        () => None,
-    };
-    if let Some((error, code)) = error {
-        let call = state.this_call();
-        let report = format!("invalid word: {call} receives {address:#x}: {error}");
-        return Err(state.refuse(code, report));
-    }
-    state.check_memory(word)?;
-    state.memory.expect_write(word.bounds());
-    state.queue(stream, Operation::WriteValue { address, value })?;
-    Ok(())
-}
-
 functions! {
     cuMemsetD8Async(target: u64, value: u8, count: usize, stream: u64) Context |state| {
         line(state, target, &[value], count, stream)
@@ -67,8 +42,5 @@ functions! {
         }
         let [pitch, width, rows] = [pitch, width, height].map(|count| count as u64);
         fill(state, Rows { start: target, pitch, width, rows }, &[value], stream)
-    };
-    cuStreamWriteValue64_v2(stream: u64, address: u64, value: u64, flags: u32) Context |state| {
-        write(state, stream, address, value, flags)
     };
 }

@@ -2,7 +2,7 @@
 
 use crate::calls::{In, functions};
 use crate::code::Code;
-use crate::function::{Function, MULTIPROCESSORS, THREADS_MAX};
+use crate::function::{Function, THREADS_MAX};
 use crate::operation::{Extras, Launch, Operation};
 use crate::state::State;
 use ptx::Kernel;
@@ -45,8 +45,7 @@ fn launch_error(of: &Function, request: &LaunchRequest) -> Option<(String, Code)
         shared_bytes,
         ..
     } = request;
-    let product = |axes: &[u32; 3]| axes.iter().map(|axis| u64::from(*axis)).product::<u64>();
-    let (block, blocks) = (product(threads), product(cubes));
+    let block: u64 = threads.iter().map(|axis| u64::from(*axis)).product();
     if cubes.contains(&0) || cubes[1] > 65_535 || cubes[2] > 65_535 {
         return Some((format!("a grid of {cubes:?}"), Code::INVALID_VALUE));
     }
@@ -63,12 +62,6 @@ fn launch_error(of: &Function, request: &LaunchRequest) -> Option<(String, Code)
     let cluster = request.extras.cluster;
     if let Some(text) = cluster.and_then(|cluster| of.cluster_error(cluster, *cubes)) {
         return Some((text, Code::INVALID_CLUSTER_SIZE));
-    }
-    let on_each = of.blocks_per_multiprocessor(block as u32, *shared_bytes);
-    let room = u64::from(MULTIPROCESSORS * on_each);
-    if request.extras.cooperative && blocks > room {
-        let text = format!("{blocks} cooperative blocks, but {room} fit at once");
-        return Some((text, Code::COOPERATIVE_LAUNCH_TOO_LARGE));
     }
     None
 }

@@ -47,7 +47,7 @@ fn allocate(
 ) -> Result<u64, Code> {
     let mut origin = state.current_origin();
     if let Some(pool) = pool {
-        origin.gpu = state.pool(pool)?;
+        origin.gpu = *state.pool(pool)?;
         origin.pool = Some(pool);
     }
     let allocated_by = state.this_call();
@@ -90,7 +90,7 @@ functions! {
     };
     // Of the threshold only matters whether it is 0: a pool without one keeps nothing, any other keeps all.
     cuMemPoolSetAttribute(pool: u64, attribute: u32, value: In<u64>) Context |state| {
-        let gpu = state.pool(pool)?;
+        let gpu = *state.pool(pool)?;
         if attribute != RELEASE_THRESHOLD {
             let report = format!("not modelled: pool attribute {attribute}");
             return Err(state.refuse(Code::NOT_SUPPORTED, report));

@@ -184,8 +184,8 @@ fn set<P: Parameters>(
     let new = new.work(state)?;
     let mut nodes = state.executable(executable)?.nodes.iter_mut();
     let error = match nodes.find(|other| other.of == node) {
-        Some(old) if old.work.may_become(&new) => {
-            old.work = new;
+        Some(old) if old.operation.may_become(&new) => {
+            old.operation = new;
             return Ok(());
         }
         Some(_) => "changes parameters that cannot be updated",

@@ -10,8 +10,7 @@ use crate::code::Code;
 use crate::operation::Rows;
 use crate::state::State;
 
-/// `CU_MEM_ACCESS_FLAGS_PROT_..`: none, or read and write. Pools do not support read-only access.
-const NO_ACCESS: u32 = 0;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`
 const READ_AND_WRITE: u32 = 3;
 
 /// `CUmemAccessDesc`
@@ -24,25 +23,25 @@ pub(crate) struct Access {
 }
 
 fn set_access(state: &mut State, pool: u64, access: &[Access]) -> Result<(), Code> {
-    let owner = state.pool(pool)?;
+    let owner = *state.pool(pool)?;
     for Access {
         location,
         gpu,
         flags,
     } in access
     {
-        if *location != LOCATION_DEVICE {
-            return Err(Code::INVALID_VALUE);
-        }
         let gpu = known_device(state, *gpu)?;
         let allowed = state.peers.of_pools.entry(pool).or_default();
-        match *flags {
-            // The pool's own GPU always has access, which cannot be revoked.
-            READ_AND_WRITE if gpu == owner => {}
-            READ_AND_WRITE if !state.peers.possible => return Err(Code::INVALID_DEVICE),
-            READ_AND_WRITE => _ = allowed.insert(gpu),
-            NO_ACCESS if gpu != owner => _ = allowed.remove(&gpu),
-            _ => return Err(Code::INVALID_VALUE),
+        match (*location, *flags) {
+            // The pool's own GPU always has access.
+            (LOCATION_DEVICE, READ_AND_WRITE) if gpu == owner => {}
+            (LOCATION_DEVICE, READ_AND_WRITE) if state.peers.possible => _ = allowed.insert(gpu),
+            (LOCATION_DEVICE, READ_AND_WRITE) => return Err(Code::INVALID_DEVICE),
+            _ => {
+                let report =
+                    "not modelled: access to a pool that is not to read and write, of a GPU";
+                return Err(state.refuse(Code::INVALID_VALUE, report));
+            }
         }
     }
     Ok(())

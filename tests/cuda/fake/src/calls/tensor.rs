@@ -50,9 +50,6 @@ impl Tensor {
             Some(format!(
                 "a map at {at:#x}, which is not a multiple of {ALIGNMENT}"
             ))
-        } else if self.rank as usize > RANK_MAX {
-            let rank = self.rank;
-            Some(format!("{rank} dimensions, expected 1 to {RANK_MAX}"))
         } else {
             map.violation()
         };

@@ -4,7 +4,6 @@ mod graph;
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::Step;
 use crate::code::Code;
@@ -55,9 +54,6 @@ pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
         Operation::Launch(launch) => run(state, step, &launch),
         Operation::Native(native) => run_native(state, step, &native),
         Operation::Graph(graph) => graph::run(state, step, graph),
-        Operation::WriteValue { address, value } => {
-            write_value(state, step, address..address + 8, value)
-        }
         Operation::Record(recorded) => {
             recorded.at_ns(state.time.now_ns());
             Ok(())
@@ -164,20 +160,6 @@ fn run_native(state: &mut State, step: &Step, native: &Native) -> Result<(), Cod
     let reads = pointers(&native.reads, Kind::Read)?;
     let writes = pointers(&native.writes, Kind::Write)?;
     (native.run)(native.data, reads.as_ptr().cast(), writes.as_ptr());
-    Ok(())
-}
-
-/// Stores a word that the host may poll. The checker cannot observe the host's load. Once the value is in pinned
-/// memory, the host's clock includes everything before the store, as after a query of an event.
-fn write_value(state: &mut State, step: &Step, word: Range<u64>, value: u64) -> Result<(), Code> {
-    state.memory.finish_write(word.clone());
-    let start = access_bytes(state, step, Kind::Write, word.clone())?;
-    // SAFETY: `access_bytes` checked the word, and the call checked its alignment. Concurrent accesses are atomic loads
-    // of the host. Release: pairs with the acquire load of a polling host.
-    unsafe { AtomicU64::from_ptr(start.as_ptr().cast()).store(value, Ordering::Release) };
-    if state.memory.is_pinned(word.start) {
-        state.host.join(&step.clock);
-    }
     Ok(())
 }
 

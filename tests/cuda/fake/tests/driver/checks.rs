@@ -53,17 +53,6 @@ fn an_event_recorded_before_the_write_does_not_order_it() {
 }
 
 #[test]
-fn disjoint_ranges_of_a_block_do_not_race() {
-    let gpu = Gpu::new(1);
-    let block = gpu.memory(BYTES, 0);
-    let (one, other) = (gpu.stream(), gpu.stream());
-    gpu.must("cuMemsetD8Async", &[block, 1, 32, one]);
-    gpu.must("cuMemsetD8Async", &[block + 32, 2, 32, other]);
-    gpu.must("cuStreamSynchronize", &[one]);
-    assert_eq!(gpu.violations(), [""; 0]);
-}
-
-#[test]
 fn a_free_in_another_stream_races_with_a_use() {
     let gpu = Gpu::new(1);
     let pool = gpu.pool(0);

@@ -1,7 +1,7 @@
 //! Executable graphs: order, races, lifetimes and updates.
 
 use crate::kernels::{Kernels, Values};
-use crate::nodes::{Fill, Graph, Kernel, copy};
+use crate::nodes::{Graph, copy, kernel, line, rows};
 use crate::raw::Gpu;
 
 const BYTES: u64 = 64;
@@ -11,7 +11,7 @@ const INVALID_HANDLE: u32 = 400;
 /// Returns an executable graph of one fill.
 fn fill(gpu: &Gpu, block: u64) -> u64 {
     let graph = Graph::new(gpu);
-    graph.fill(&[], &Fill::new(block, 1, BYTES));
+    graph.fill(&[], line(block, 1, BYTES));
     graph.instantiate()
 }
 
@@ -29,8 +29,8 @@ fn nodes_without_an_edge_run_in_any_order_and_race() {
         let gpu = Gpu::new(seed);
         let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
         let graph = Graph::new(&gpu);
-        graph.fill(&[], &Fill::new(block, 1, BYTES));
-        graph.fill(&[], &Fill::new(block + 32, 2, 32));
+        graph.fill(&[], line(block, 1, BYTES));
+        graph.fill(&[], line(block + 32, 2, 32));
         gpu.must("cuGraphLaunch", &[graph.instantiate(), stream]);
         outcomes[usize::from(gpu.byte(block + 32, stream)) - 1] += 1;
         gpu.assert_violation(&[
@@ -48,10 +48,10 @@ fn edges_order_nodes_of_all_kinds_transitively() {
         let kernels = Kernels::load(&gpu);
         let (block, other, stream) = (gpu.memory(BYTES, 0), gpu.memory(BYTES, 0), gpu.stream());
         let graph = Graph::new(&gpu);
-        let fills = graph.fill(&[], &Fill::new(block, 1, BYTES));
+        let fills = graph.fill(&[], line(block, 1, BYTES));
         let copies = graph.copy(&[fills], other, block, BYTES);
         let launches = graph.kernel(&[copies], kernels.set, &[other, 5]);
-        graph.fill(&[launches], &Fill::rows(block, 2, [8, 2, 32]));
+        graph.fill(&[launches], rows(block, 2, [8, 2, 32]));
         gpu.must("cuGraphLaunch", &[graph.instantiate(), stream]);
         let bytes = |start, places: [u64; 4]| places.map(|at| gpu.byte(start + at, stream));
         assert_eq!(bytes(block, [0, 8, 32, 40]), [2, 1, 2, 1]);
@@ -137,10 +137,10 @@ fn an_update_affects_later_launches_only() {
     gpu.session.hold(stream, true);
     gpu.must("cuGraphLaunch", &[executable, stream]);
     let values = Values::new(&[two, 6]);
-    let kernel = Kernel::new(kernels.set, &values);
+    let kernel = kernel(kernels.set, &values);
     gpu.must(
         "cuGraphExecKernelNodeSetParams_v2",
-        &[executable, launches, kernel.place()],
+        &[executable, launches, kernel.as_ptr() as u64],
     );
     let words = copy(two + 32, two, 4);
     gpu.must(
@@ -161,28 +161,25 @@ fn fills_can_be_updated_within_their_shape() {
     let kernels = Kernels::load(&gpu);
     let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
     let graph = Graph::new(&gpu);
-    let node = graph.fill(&[], &Fill::new(block, 1, 32));
-    let rows = graph.fill(&[node], &Fill::rows(block + 32, 1, [8, 2, 16]));
+    let node = graph.fill(&[], line(block, 1, 32));
+    let several = graph.fill(&[node], rows(block + 32, 1, [8, 2, 16]));
     let kernel = graph.kernel(&[], kernels.set, &[block, 5]);
     let executable = graph.instantiate();
-    let set = |node, fill: &Fill| {
+    let set = |node, fill: [u64; 5]| {
         let call = "cuGraphExecMemsetNodeSetParams";
-        gpu.call(call, &[executable, node, &raw const *fill as u64, 0])
+        gpu.call(call, &[executable, node, fill.as_ptr() as u64, 0])
     };
     assert_eq!(
-        set(node, &Fill::new(block, 7, 4)),
+        set(node, line(block, 7, 4)),
         0,
         "the length of a single row can change"
     );
-    assert_eq!(set(rows, &Fill::rows(block + 32, 9, [8, 2, 16])), 0);
-    assert_eq!(
-        set(rows, &Fill::rows(block + 32, 9, [4, 2, 16])),
-        INVALID_VALUE
-    );
-    assert_eq!(set(kernel, &Fill::new(block, 7, 4)), INVALID_VALUE);
-    assert_eq!(set(node, &Fill::new(block, 7, 0)), INVALID_VALUE);
+    assert_eq!(set(several, rows(block + 32, 9, [8, 2, 16])), 0);
+    assert_eq!(set(several, rows(block + 32, 9, [4, 2, 16])), INVALID_VALUE);
+    assert_eq!(set(kernel, line(block, 7, 4)), INVALID_VALUE);
+    assert_eq!(set(node, line(block, 7, 0)), INVALID_VALUE);
     gpu.must("cuGraphDestroy", &[graph.raw]);
-    assert_eq!(set(node, &Fill::new(block, 7, 4)), INVALID_VALUE);
+    assert_eq!(set(node, line(block, 7, 4)), INVALID_VALUE);
     assert_eq!(gpu.byte(block, stream), 0);
     gpu.assert_violations(&[
         "invalid update: ",

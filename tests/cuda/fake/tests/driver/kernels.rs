@@ -99,50 +99,21 @@ impl Values {
     }
 }
 
-/// `CUlaunchAttribute`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Attribute {
-    id: u32,
-    pad: u32,
-    words: [u32; 16],
+/// `CUlaunchAttribute`, as words: the id, padding, the value.
+pub(crate) type Attribute = [u32; 18];
+
+pub(crate) fn attribute(id: u32, value: &[u32]) -> Attribute {
+    let mut words = [0; 18];
+    words[0] = id;
+    words[2..][..value.len()].copy_from_slice(value);
+    words
 }
 
-impl Attribute {
-    pub(crate) fn new(id: u32, found: &[u32]) -> Self {
-        let mut words = [0; 16];
-        words[..found.len()].copy_from_slice(found);
-        Self { id, pad: 0, words }
-    }
-}
-
-/// `CUlaunchConfig`
-#[repr(C)]
-pub(crate) struct Config {
-    pub(crate) cubes: [u32; 3],
-    pub(crate) threads: [u32; 3],
-    pub(crate) shared_bytes: u32,
-    pub(crate) stream: u64,
-    attributes: *const Attribute,
-    count: u32,
-}
-
-impl Config {
-    /// A launch with one thread per block.
-    pub(crate) fn new(cubes: [u32; 3], stream: u64, attributes: &[Attribute]) -> Self {
-        Self {
-            cubes,
-            threads: [1; 3],
-            shared_bytes: 0,
-            stream,
-            attributes: attributes.as_ptr(),
-            count: attributes.len() as u32,
-        }
-    }
-
-    pub(crate) fn place(&self) -> u64 {
-        &raw const *self as u64
-    }
+/// `CUlaunchConfig` with one thread per block, as words: three of the grid, three of a block, the shared memory.
+pub(crate) fn config([x, y, z]: [u32; 3], stream: u64, attributes: &[Attribute]) -> [u64; 7] {
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let (list, count) = (attributes.as_ptr() as u64, attributes.len() as u64);
+    [pair(x, y), pair(z, 1), pair(1, 1), 0, stream, list, count]
 }
 
 /// Launches one block of one thread.

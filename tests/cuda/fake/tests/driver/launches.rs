@@ -1,27 +1,23 @@
 //! Launches with attributes.
 
-use crate::kernels::{Attribute, Config, Kernels, Values, launch, launch_list};
+use crate::kernels::{Attribute, Kernels, Values, attribute, config, launch, launch_list};
 use crate::raw::Gpu;
 
 const INVALID_VALUE: u32 = 1;
-const COOPERATIVE_LAUNCH_TOO_LARGE: u32 = 720;
 const NOT_SUPPORTED: u32 = 801;
 const INVALID_CLUSTER_SIZE: u32 = 912;
 /// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`
 const LARGE_CLUSTERS: u64 = 14;
 
 fn cluster(size: [u32; 3]) -> Attribute {
-    Attribute::new(4, &size)
+    attribute(4, &size)
 }
 
 /// Launches `set` with these blocks and attributes, on memory with room for 64.
 fn launch_with(gpu: &Gpu, kernels: &Kernels, cubes: [u32; 3], attributes: &[Attribute]) -> u32 {
     let (block, stream) = (gpu.memory(256, 0), gpu.stream());
-    let (values, config) = (
-        Values::new(&[block, 7]),
-        Config::new(cubes, stream, attributes),
-    );
-    let arguments = [config.place(), kernels.set, values.list(), 0];
+    let (values, config) = (Values::new(&[block, 7]), config(cubes, stream, attributes));
+    let arguments = [config.as_ptr() as u64, kernels.set, values.list(), 0];
     let answer = gpu.call("cuLaunchKernelEx", &arguments);
     if answer == 0 {
         assert_eq!(gpu.byte(block + 4 * u64::from(cubes[0] - 1), stream), 7);
@@ -33,11 +29,7 @@ fn launch_with(gpu: &Gpu, kernels: &Kernels, cubes: [u32; 3], attributes: &[Attr
 fn attributes_of_launches_are_reported() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
-    let attributes = [
-        cluster([2, 1, 1]),
-        Attribute::new(2, &[1]),
-        Attribute::new(6, &[1]),
-    ];
+    let attributes = [cluster([2, 1, 1]), attribute(2, &[1]), attribute(6, &[1])];
     assert_eq!(launch_with(&gpu, &kernels, [8, 1, 1], &attributes), 0);
     assert_eq!(launch_with(&gpu, &kernels, [1, 1, 1], &[]), 0);
     let expected = [
@@ -46,7 +38,7 @@ fn attributes_of_launches_are_reported() {
     ];
     assert_eq!(gpu.session.launched(), expected);
     assert_eq!(
-        launch_with(&gpu, &kernels, [1; 3], &[Attribute::new(7, &[])]),
+        launch_with(&gpu, &kernels, [1; 3], &[attribute(7, &[])]),
         NOT_SUPPORTED
     );
     gpu.assert_violation(&["not modelled: cuLaunchKernelEx with launch attribute 7"]);
@@ -65,26 +57,6 @@ fn clusters_must_divide_the_grid_and_not_be_too_large() {
     assert_eq!(launch([16, 1, 1], [16, 1, 1]), 0);
     assert_eq!(launch([32, 1, 1], [32, 1, 1]), INVALID_CLUSTER_SIZE);
     gpu.assert_violations(&["invalid launch: "; 4]);
-}
-
-#[test]
-fn cooperative_blocks_must_fit_at_once() {
-    let gpu = Gpu::new(1);
-    let kernels = Kernels::load(&gpu);
-    let launch = |blocks| {
-        let (block, stream) = (gpu.memory(1024, 0), gpu.stream());
-        let values = Values::new(&[block, 7]);
-        let attribute = [Attribute::new(2, &[1])];
-        let config = Config::new([blocks, 1, 1], stream, &attribute);
-        gpu.call(
-            "cuLaunchKernelEx",
-            &[config.place(), kernels.set, values.list(), 0],
-        )
-    };
-    // 32 blocks on each of 4 multiprocessors.
-    assert_eq!(launch(128), 0);
-    assert_eq!(launch(129), COOPERATIVE_LAUNCH_TOO_LARGE);
-    gpu.assert_violation(&["129 cooperative blocks, but 128"]);
 }
 
 #[test]

@@ -13,4 +13,3 @@ mod semantics;
 mod streams;
 mod tensor_maps;
 mod times;
-mod values;

@@ -3,61 +3,21 @@
 use crate::kernels::Values;
 use crate::raw::Gpu;
 
-/// `CUDA_MEMSET_NODE_PARAMS`
-#[repr(C)]
-pub(crate) struct Fill {
-    target: u64,
-    pitch: u64,
-    value: u32,
-    unit_bytes: u32,
-    width: u64,
-    height: u64,
+/// `CUDA_MEMSET_NODE_PARAMS`, as words: `bytes` bytes.
+pub(crate) fn line(target: u64, value: u64, bytes: u64) -> [u64; 5] {
+    rows(target, value, [bytes, 1, 0])
 }
 
-impl Fill {
-    pub(crate) fn new(target: u64, value: u32, bytes: u64) -> Self {
-        Self::rows(target, value, [bytes, 1, 0])
-    }
-
-    /// `width` bytes in each of `height` rows, `pitch` bytes apart.
-    pub(crate) fn rows(target: u64, value: u32, [width, height, pitch]: [u64; 3]) -> Self {
-        Self {
-            target,
-            pitch,
-            value,
-            unit_bytes: 1,
-            width,
-            height,
-        }
-    }
+/// The same: `width` bytes in each of `height` rows, `pitch` bytes apart.
+pub(crate) fn rows(target: u64, value: u64, [width, height, pitch]: [u64; 3]) -> [u64; 5] {
+    let unit_bytes = 1;
+    [target, pitch, value | unit_bytes << 32, width, height]
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS_v2` with one block of one thread.
-#[repr(C)]
-pub(crate) struct Kernel {
-    function: u64,
-    cubes: [u32; 3],
-    threads: [u32; 3],
-    shared_bytes: u32,
-    values: u64,
-    rest: [u64; 3],
-}
-
-impl Kernel {
-    pub(crate) fn new(function: u64, values: &Values) -> Self {
-        Self {
-            function,
-            cubes: [1; 3],
-            threads: [1; 3],
-            shared_bytes: 0,
-            values: values.list(),
-            rest: [0; 3],
-        }
-    }
-
-    pub(crate) fn place(&self) -> u64 {
-        &raw const *self as u64
-    }
+/// `CUDA_KERNEL_NODE_PARAMS_v2` with one block of one thread, as words.
+pub(crate) fn kernel(function: u64, values: &Values) -> [u64; 9] {
+    const ONES: u64 = 1 | 1 << 32;
+    [function, ONES, ONES, ONES, 0, values.list(), 0, 0, 0]
 }
 
 /// `CUDA_MEMCPY3D` of a row of GPU memory, as words. Each side has eleven; the fifth is its kind, the seventh its address.
@@ -89,8 +49,8 @@ impl<'a> Graph<'a> {
             .make(call, &[self.raw, first, count, parameters, 0])
     }
 
-    pub(crate) fn fill(&self, after: &[u64], fill: &Fill) -> u64 {
-        self.add("cuGraphAddMemsetNode", after, &raw const *fill as u64)
+    pub(crate) fn fill(&self, after: &[u64], fill: [u64; 5]) -> u64 {
+        self.add("cuGraphAddMemsetNode", after, fill.as_ptr() as u64)
     }
 
     pub(crate) fn copy(&self, after: &[u64], target: u64, source: u64, bytes: u64) -> u64 {
@@ -100,8 +60,8 @@ impl<'a> Graph<'a> {
 
     pub(crate) fn kernel(&self, after: &[u64], function: u64, values: &[u64]) -> u64 {
         let values = Values::new(values);
-        let kernel = Kernel::new(function, &values);
-        self.add("cuGraphAddKernelNode_v2", after, kernel.place())
+        let kernel = kernel(function, &values);
+        self.add("cuGraphAddKernelNode_v2", after, kernel.as_ptr() as u64)
     }
 
     /// Returns the executable graph.

@@ -1,21 +1,13 @@
 //! Calls the driver's functions by name with plain numbers, so that tests can make any mistake.
 
 use cuda::Session;
-use libloading::Library;
 
 /// The event flags blocking and untimed.
 const EVENT_FLAGS: u64 = 3;
 
-/// A function of sixteen arguments, each of which fits in a register or a stack slot.
-#[rustfmt::skip]
-type Function = unsafe extern "C" fn(
-    u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
-) -> u32;
-
 /// A GPU with a context that is current on this thread.
 pub(crate) struct Gpu {
     pub(crate) session: Session,
-    library: Library,
 }
 
 impl Gpu {
@@ -39,9 +31,7 @@ impl Gpu {
     }
 
     fn of(session: Session) -> Self {
-        // SAFETY: the library's initializers do nothing.
-        let library = unsafe { Library::new(libloading::library_filename("cuda")) }.unwrap();
-        let gpu = Self { session, library };
+        let gpu = Self { session };
         assert_eq!(
             gpu.session.calls_total(),
             0,
@@ -55,15 +45,7 @@ impl Gpu {
 
     /// Calls a function of up to sixteen numbers or pointers.
     pub(crate) fn call(&self, name: &str, arguments: &[u64]) -> u32 {
-        let mut all = [0; 16];
-        all[..arguments.len()].copy_from_slice(arguments);
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = all;
-        // SAFETY: each argument has its own register or stack slot; a function with fewer or narrower arguments reads
-        // its part. The test passes valid pointers.
-        unsafe {
-            let function = self.library.get::<Function>(name).unwrap();
-            function(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
-        }
+        self.session.call(name, arguments)
     }
 
     pub(crate) fn must(&self, name: &str, arguments: &[u64]) {
@@ -112,16 +94,6 @@ impl Gpu {
         let mut properties = [0_u32; 22];
         properties[..4].copy_from_slice(&[1, 0, 1, gpu]);
         self.make("cuMemPoolCreate", &[properties.as_ptr() as u64])
-    }
-
-    /// Allocates pinned host memory.
-    pub(crate) fn pinned(&self, bytes: u64) -> u64 {
-        self.make("cuMemHostAlloc", &[bytes, 1])
-    }
-
-    /// Returns an attribute of the first GPU.
-    pub(crate) fn attribute(&self, number: u64) -> u64 {
-        self.make("cuDeviceGetAttribute", &[number, 0])
     }
 
     /// Allocates memory and fills it with a value. The host knows that the fill is complete.

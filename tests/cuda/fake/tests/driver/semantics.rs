@@ -131,14 +131,7 @@ fn an_inert_fake_sees_no_gpu() {
     let inert = Session::inert().unwrap_or_else(|error| panic!("{error}"));
     // Calls of an earlier session, if another test had one.
     let before = inert.calls_total();
-    // SAFETY: the driver has a function of this name and type.
-    unsafe {
-        let library = libloading::Library::new(libloading::library_filename("cuda")).unwrap();
-        let init = library
-            .get::<unsafe extern "C" fn(u32) -> u32>("cuInit")
-            .unwrap();
-        assert_eq!(init(0), 100);
-    }
+    assert_eq!(inert.call("cuInit", &[0]), 100);
     assert_eq!(inert.calls_total(), before);
 }
 
@@ -184,4 +177,27 @@ fn memory_freed_earlier_in_a_stream_can_be_allocated_again() {
     gpu.must("cuStreamSynchronize", &[stream]);
     gpu.must("cuMemPoolDestroy", &[pool]);
     assert_eq!(gpu.violations(), [""; 0]);
+}
+
+/// A library that is left where the loader looks first is not used. This test runs itself with such a library path.
+#[test]
+fn the_library_of_this_build_is_used_whatever_the_path_has_first() {
+    const INNER: &str = "FAKE_CUDA_WITH_A_STALE_LIBRARY";
+    if std::env::var_os(INNER).is_some() {
+        Gpu::new(1).session.release_all();
+        return;
+    }
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("stale");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("libcuda.so"), "an older build").unwrap();
+    let name = "semantics::the_library_of_this_build_is_used_whatever_the_path_has_first";
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args([name, "--exact"]).env(INNER, "1");
+    assert!(
+        command
+            .env("LD_LIBRARY_PATH", folder)
+            .status()
+            .unwrap()
+            .success()
+    );
 }

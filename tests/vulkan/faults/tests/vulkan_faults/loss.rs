@@ -10,8 +10,8 @@ use std::time::Duration;
 use ash::vk;
 use millstream::vulkan::Vulkan;
 use millstream::{
-    CubeCount, Device, DeviceOptions, Driver, Error, Health, KernelHandle, Stream,
-    device::Recovery, error::Full, read, update,
+    CubeCount, Device, DeviceOptions, Driver, Error, Handle, Health, KernelHandle, Pending, Stream,
+    device::Recovery, error, read, report::Profile, update,
 };
 use millstream_vulkan_faults::kernels::add_one;
 use millstream_vulkan_faults::program::{self, PATIENCE, Submitted, all_in_flight};
@@ -87,20 +87,56 @@ fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
 /// Makes a request that must wait, calls the function, and waits. Returns `true` if the answer is the loss.
 type Wait<'a> = Box<dyn FnOnce(&dyn Fn()) -> bool + Send + 'a>;
 
+/// Waiters by name: what they request, and how they wait for it.
+macro_rules! waits {
+    ($($name:literal: $request:expr => $wait:ident($($limit:expr)?);)*) => {
+        [$(($name, Box::new(|begins| {
+            #[allow(unused_mut, reason = "some waits consume the request")]
+            let mut request = $request;
+            begins();
+            is_lost(request.$wait($($limit)?).map(drop))
+        }))),*]
+    };
+}
+
+/// A stream without room for a request.
+struct Full<R>(Stream, R);
+
+impl<R: Fn(&Stream) -> Result<(), Error>> Full<R> {
+    /// Makes the request, which waits for room.
+    fn wait(self) -> Result<(), Error> {
+        (self.1)(&self.0)
+    }
+}
+
 /// Makes requests until there is no room, and none can come without the device's progress.
-fn fill(device: &Device, mut request: impl FnMut() -> Result<(), Error>) {
+fn full<R: Fn(&Stream) -> Result<(), Error>>(
+    device: &Device,
+    stream: Stream,
+    request: R,
+) -> Full<R> {
+    let hurried = stream.nowait();
     let mut refused = 0;
     while refused < 2 {
-        match request() {
+        match request(&hurried) {
             Ok(()) => refused = 0,
             Err(Error::Busy { what }) => {
-                refused += u32::from(!matches!(what, Full::Mailbox { .. }));
+                refused += u32::from(!matches!(what, error::Full::Mailbox { .. }));
                 // The device answers a query after it has issued what came before.
                 (0..2).for_each(|_| drop(device.metrics()));
             }
             Err(error) => panic!("{error}"),
         }
     }
+    Full(stream, request)
+}
+
+/// Requests a profile of a launch.
+fn profiled(stream: &Stream, kernel: &KernelHandle, values: &Handle<u32>) -> Pending<Profile> {
+    let (_, profile) = stream
+        .profiled(|stream| launch(stream, kernel, values))
+        .unwrap();
+    profile
 }
 
 /// Counts its wake-ups.
@@ -113,11 +149,7 @@ impl Wake for Wakes {
     }
 }
 
-fn launch(
-    stream: &Stream,
-    kernel: &KernelHandle,
-    values: &millstream::Handle<u32>,
-) -> Result<(), Error> {
+fn launch(stream: &Stream, kernel: &KernelHandle, values: &Handle<u32>) -> Result<(), Error> {
     stream.launch(kernel, CubeCount::single(), (update(values), 64_u32))
 }
 
@@ -155,79 +187,18 @@ fn loss_wakes_every_kind_of_waiter_i5(#[values(Mode::Threads, Mode::Driven)] mod
     let mut future = Box::pin(client.new_stream().read(&values));
     let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
+    let stream_of = || client.new_stream();
     std::thread::scope(|scope| {
-        let waits: [(&str, Wait<'_>); 8] = [
-            (
-                "readback",
-                Box::new(|begins| {
-                    let answer = client.new_stream().read(&values);
-                    begins();
-                    is_lost(answer.wait())
-                }),
-            ),
-            (
-                "stream",
-                Box::new(|begins| {
-                    let answer = stream.sync();
-                    begins();
-                    is_lost(answer.wait())
-                }),
-            ),
-            (
-                "device",
-                Box::new(|begins| {
-                    let answer = device.sync();
-                    begins();
-                    is_lost(answer.wait())
-                }),
-            ),
-            (
-                "timeout",
-                Box::new(|begins| {
-                    let mut answer = client.sync();
-                    begins();
-                    is_lost(answer.wait_timeout(PATIENCE))
-                }),
-            ),
-            (
-                "resource",
-                Box::new(|begins| {
-                    let stream = client.new_stream();
-                    let answer = stream.get_resource::<Vulkan>((read(&values),));
-                    begins();
-                    is_lost(answer.wait().map(drop))
-                }),
-            ),
-            (
-                "profile",
-                Box::new(|begins| {
-                    let stream = client.new_stream();
-                    let profiled = stream.profiled(|stream| launch(stream, &kernel, &values));
-                    begins();
-                    profiled.map_or(true, |(_, profile)| is_lost(profile.wait().map(drop)))
-                }),
-            ),
-            (
-                "room",
-                Box::new(|begins| {
-                    let stream = client.new_stream();
-                    let one = |stream: &Stream| launch(stream, &kernel, &values);
-                    fill(&device, || one(&stream.nowait()));
-                    begins();
-                    is_lost(one(&stream))
-                }),
-            ),
-            (
-                "uploads",
-                Box::new(|begins| {
-                    let stream = client.new_stream();
-                    let one = |stream: &Stream| stream.create(&vec![1_u8; 300_000]).map(drop);
-                    fill(&device, || one(&stream.nowait()));
-                    begins();
-                    is_lost(one(&stream))
-                }),
-            ),
-        ];
+        let waits: [(&str, Wait<'_>); 8] = waits! {
+            "readback": stream_of().read(&values) => wait();
+            "stream": stream.sync() => wait();
+            "device": device.sync() => wait();
+            "timeout": client.sync() => wait_timeout(PATIENCE);
+            "resource": stream_of().get_resource::<Vulkan>((read(&values),)) => wait();
+            "profile": profiled(&stream_of(), &kernel, &values) => wait();
+            "room": full(&device, stream_of(), |stream| launch(stream, &kernel, &values)) => wait();
+            "uploads": full(&device, stream_of(), |stream| stream.create(&vec![1_u8; 300_000]).map(drop)) => wait();
+        };
         let (begun, begins) = mpsc::channel();
         let (ended, ends) = mpsc::channel();
         let count = waits.len();

@@ -14,9 +14,9 @@ mod modules;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millstream::vulkan::Vulkan;
-use millstream::{CubeCount, Device, DeviceOptions, Error, Health, update};
+use millstream::{CubeCount, Device, DeviceOptions, update};
 use millstream_vulkan_faults::kernels::add_one;
-use millstream_vulkan_faults::program::{self, PATIENCE};
+use millstream_vulkan_faults::program::PATIENCE;
 use millstream_vulkan_faults::{Checked, unavailable};
 use rstest::rstest;
 
@@ -33,42 +33,6 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 fn assert_valid(checked: &Checked) {
     let messages = checked.take();
     assert!(messages.is_empty(), "{}", messages.join("\n"));
-}
-
-/// I1, I7: programs of several threads on one device compute correct results.
-#[rstest]
-fn programs_of_several_threads_are_correct_i1(#[values(1, 2, 4, 8, 16)] threads: usize) {
-    let Some(_turn) = turn() else { return };
-    let checked = Checked::default();
-    let device = Device::open(checked.options(4)).unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| (0..3).for_each(|_| program::run(&device).unwrap()));
-        }
-    });
-    assert!(device.close(PATIENCE).drained);
-    drop(device);
-    assert_valid(&checked);
-}
-
-/// I1: two devices of one process are independent.
-#[test]
-fn two_devices_work_at_the_same_time_i1() {
-    let Some(_turn) = turn() else { return };
-    let checked = Checked::default();
-    let devices = [1, 3].map(|queues| Device::open(checked.options(queues)).unwrap());
-    std::thread::scope(|scope| {
-        for device in devices.iter().cycle().take(4) {
-            scope.spawn(|| (0..4).for_each(|_| program::run(device).unwrap()));
-        }
-        // Others are opened and closed meanwhile.
-        for _ in 0..8 {
-            let device = Device::open(checked.options(2)).unwrap();
-            assert!(device.close(PATIENCE).drained);
-        }
-    });
-    drop(devices);
-    assert_valid(&checked);
 }
 
 /// Bytes of memory that the process uses, and its open files.
@@ -143,35 +107,6 @@ fn ten_thousand_streams_are_ordered_by_their_hazards_i12() {
     assert!(device.close(PATIENCE).drained);
 }
 
-/// I8, I12: a caller that never waits is bounded by the room of its stream and of its queue, and `nowait` returns `Busy`
-/// instead of blocking.
-#[test]
-fn full_queues_block_or_are_busy_i8_i12() {
-    const LAUNCHES: u32 = 20_000;
-    let Some(_turn) = turn() else { return };
-    let options = DeviceOptions::default().max_held(64);
-    let device = Device::open_with(Vulkan::ordinal(0).queues(1), options).unwrap();
-    let client = device.new_client();
-    let kernel = client.kernel(add_one()).unwrap();
-    let stream = client.new_stream();
-    let values = stream.create(&[0_u32; 64]).unwrap();
-    let (mut issued, mut busy) = (0, 0);
-    let hurried = stream.nowait();
-    for nth in 0..LAUNCHES {
-        let stream = if nth % 4 == 0 { &stream } else { &hurried };
-        let arguments = (update(&values), 64_u32);
-        match stream.launch(&kernel, CubeCount::single(), arguments) {
-            Ok(()) => issued += 1,
-            Err(Error::Busy { .. }) => busy += 1,
-            Err(other) => panic!("{other}"),
-        }
-    }
-    assert!(busy > 0, "no call was refused, so the queue was never full");
-    assert_eq!(stream.read(&values).wait().unwrap(), [issued; 64]);
-    drop((values, kernel, hurried, stream, client));
-    assert!(device.close(PATIENCE).drained);
-}
-
 /// I4, I10: everything may be dropped while work is in flight: handles, kernels, streams, clients, the device.
 #[rstest]
 fn everything_is_dropped_with_work_in_flight_i4_i10(#[values(false, true)] driven: bool) {
@@ -206,13 +141,4 @@ fn everything_is_dropped_with_work_in_flight_i4_i10(#[values(false, true)] drive
         }
     }
     assert_valid(&checked);
-}
-
-/// I10: after all, a new device works.
-#[test]
-fn device_is_healthy_after_programs_i10() {
-    let Some(_turn) = turn() else { return };
-    let device = Device::open(Vulkan::ordinal(0)).unwrap();
-    program::run(&device).unwrap();
-    assert!(!matches!(device.health(), Health::Lost { .. }));
 }

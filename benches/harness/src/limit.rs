@@ -1,33 +1,10 @@
-//! Comparisons: which of two figures is better, and limits.
+//! Limits of figures.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::digits;
-
-/// Whether lower or higher figures are better.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// Lower figures are better: a time, a count of allocations.
-    Lower,
-    /// Higher figures are better: a rate.
-    Higher,
-}
-
-impl Better {
-    /// Returns how many times as good `value` is as `other`: above 1 it is better, in any unit.
-    ///
-    /// Returns `None` if the quotient is not finite, for example of two zeros.
-    pub fn gain(self, value: f64, other: f64) -> Option<f64> {
-        let gain = match self {
-            Self::Lower => other / value,
-            Self::Higher => value / other,
-        };
-        gain.is_finite().then_some(gain)
-    }
-}
 
 /// A bound that a figure must keep, in the figure's unit.
 ///
@@ -83,14 +60,6 @@ impl fmt::Display for Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn gain_above_one_is_better_for_times_and_rates() {
-        assert_eq!(Better::Lower.gain(100.0, 90.0), Some(0.9));
-        assert_eq!(Better::Higher.gain(110.0, 100.0), Some(1.1));
-        assert_eq!(Better::Lower.gain(0.0, 0.0), None);
-        assert_eq!(Better::Higher.gain(1.0, 0.0), None);
-    }
 
     #[test]
     fn limit_holds_at_its_own_value_and_never_for_nan() {
