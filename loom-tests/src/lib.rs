@@ -15,7 +15,7 @@
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --profile models -p millstream-loom --features loom \
-//!     --target-dir target/models --test models -- --nocapture gate::
+//!     --test models -- --nocapture gate::
 //! ```
 //! The deep run consists of three models of three threads, some 2.6 million executions in all, and
 //! forty times the schedules of the walks of whole devices.

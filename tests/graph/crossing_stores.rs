@@ -7,36 +7,9 @@ use rstest::rstest;
 use rstest_reuse::apply;
 
 use super::ONE;
+use super::compile;
 use super::every_device;
-use super::expected::compile;
 use super::support::On;
-
-#[apply(every_device)]
-fn cyclic_updates_read_the_old_versions(on: On) {
-    let (_rig, client, stream) = on.start();
-    let start = [[1.0_f32, -2.0, 0.5], [0.0, 1.0, 4.0], [2.0, 2.0, -8.0]];
-    let handles: Vec<Handle<f32>> = start.iter().map(|x| stream.create(x).unwrap()).collect();
-    let graph = Graph::new();
-    let x: Vec<LazyBuffer> = handles.iter().map(|h| graph.buffer(h, [3])).collect();
-    // A cycle: each buffer is updated by the next.
-    let new: Vec<LazyBuffer> = (0..3)
-        .map(|index| x[index].set(&(&x[index] + &x[(index + 1) % 3] * 0.5)))
-        .collect();
-    let roots: Vec<&LazyBuffer> = new.iter().collect();
-    let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
-    let mut want = start;
-    for _ in 0..4 {
-        compiled.run().submit(&stream).unwrap();
-        let old = want;
-        for (index, row) in want.iter_mut().enumerate() {
-            let other = old[(index + 1) % 3];
-            row.iter_mut().zip(other).for_each(|(x, y)| *x += y * 0.5);
-        }
-        for (handle, want) in handles.iter().zip(&want) {
-            assert_eq!(stream.read(handle).wait().unwrap(), want);
-        }
-    }
-}
 
 #[apply(every_device)]
 fn call_in_place_reads_its_other_arguments_in_their_old_version(on: On) {

@@ -1,12 +1,12 @@
 //! Failures in the data of a run: they poison only dependent data, and later runs are clean (I7).
 
-use millstream::graph::{DType, Graph, LazyBuffer, Outputs, Schedule};
+use millstream::graph::{DType, Graph, Outputs};
 use millstream::{CancelToken, Handle, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
 
+use super::compile;
 use super::every_device;
-use super::expected::compile;
 use super::support::On;
 
 /// Returns a buffer whose last task was withdrawn. Before that it held nines, which no run may read.
@@ -21,39 +21,6 @@ pub(crate) fn failed(stream: &Stream, len: usize) -> Handle<f32> {
 /// Returns the values of a root, or `None` if they are poisoned.
 pub(crate) fn values(outputs: &Outputs, root: usize, stream: &Stream) -> Option<Vec<f32>> {
     outputs[root].read::<f32>(stream).unwrap().wait().ok()
-}
-
-/// At the start of a run, the temporaries of a schedule, and bytes that independent roots share, are undefined.
-#[apply(every_device)]
-fn failed_run_does_not_poison_later_runs_i7(on: On) {
-    let (_rig, client, stream) = on.start();
-    let graph = Graph::new();
-    let [a, b, c] = ["a", "b", "c"].map(|name| graph.input(name, DType::F32, [4, 4]));
-    let softmax = LazyBuffer::cat([&a, &b], 0).softmax(0);
-    let stacked = LazyBuffer::stack([&c, &(&c * 2.0)], 0).softmax(1);
-    let compiled = Schedule::create(&[&softmax, &stacked]).unwrap();
-    let compiled = compiled.compile(&client).unwrap();
-    let ones = stream.create(&[1.0_f32; 16]).unwrap();
-    let bad = failed(&stream, 16);
-    let run = |stream: &Stream, b_handle| {
-        let run = compiled.run().input(&a, &ones).input(&b, b_handle);
-        run.input(&c, &ones).submit(stream).unwrap()
-    };
-    let sound = |outputs: &Outputs, stream: &Stream| {
-        assert_eq!(values(outputs, 0, stream), Some(vec![0.125; 32]));
-        assert_eq!(values(outputs, 1, stream), Some(vec![0.25; 32]));
-    };
-    sound(&run(&stream, &ones), &stream);
-    for _ in 0..3 {
-        let outputs = run(&stream, &bad);
-        assert_eq!(values(&outputs, 0, &stream), None);
-        assert_eq!(values(&outputs, 1, &stream), Some(vec![0.25; 32]));
-        // On as many streams as there are arenas, of clients that have seen no failure.
-        for _ in 0..4 {
-            let stream = client.new_stream();
-            sound(&run(&stream, &ones), &stream);
-        }
-    }
 }
 
 /// The bytes behind those of the run's length keep their failure.

@@ -1,9 +1,8 @@
-//! Graphs on every kind of device, compared with plain computations.
+//! Graphs on every kind of device: schedules, runs, bindings and failures. The cases of `tests/graph-fuzz` compare
+//! values with NumPy.
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `oracle` | the meaning of a graph: a plain computation, element by element |
-//! | `expected` | lazy buffers with their expected values |
 //! | `branches` | independent branches |
 //! | `crossing_stores` | stores that need each other's old versions |
 //! | `failures` | failures in the data of a run, and later runs |
@@ -13,9 +12,8 @@
 //! | `hard_cases` | known errors of graph compilers, case by case |
 //! | `models` | the models of the examples |
 //! | `multi_output` | several values of one buffer, computed together |
-//! | `operations` | every operation, with every type that it supports |
 //! | `running` | bindings, versions of buffers, caches, many threads |
-//! | `split_reductions`, `split_types` | reductions of few long rows, in two stages; the same of every type |
+//! | `split_reductions` | reductions of few long rows, in two stages |
 //! | `ssa_calls` | calls of SSA functions |
 //! | `storing` | the buffers that `set` and similar operations store into |
 //! | `tuned` | programs with tuned blockings |
@@ -25,7 +23,6 @@
 
 mod branches;
 mod crossing_stores;
-mod expected;
 mod failures;
 mod functions;
 mod gradients;
@@ -33,11 +30,8 @@ mod gradients_torch;
 mod hard_cases;
 mod models;
 mod multi_output;
-mod operations;
-mod oracle;
 mod running;
 mod split_reductions;
-mod split_types;
 mod ssa_calls;
 mod storing;
 #[path = "../conformance/tests/devices/support/mod.rs"]
@@ -51,6 +45,8 @@ mod support;
 #[cfg(feature = "tune")]
 mod tuned;
 
+use millstream::ComputeClient;
+use millstream::graph::{CompiledSchedule, LazyBuffer, Schedule};
 use rstest_reuse::template;
 
 /// Every kind of device on which a graph has the same results. GPUs compile its kernels with NVRTC, so they need it.
@@ -68,6 +64,12 @@ pub(crate) const ONE: support::On = support::On::Cpu;
 
 /// A device that runs kernels in Rust.
 pub(crate) const WITH_RUST_KERNELS: support::On = support::On::Cpu;
+
+/// Compiles the schedule of one root.
+pub(crate) fn compile(client: &ComputeClient, root: &LazyBuffer) -> CompiledSchedule {
+    let schedule = Schedule::create_one(root).expect("the root is valid");
+    schedule.compile(client).expect("the schedule compiles")
+}
 
 /// Whether kernels take long to compile for this device.
 pub(crate) fn compiles_slowly(on: support::On) -> bool {

@@ -11,8 +11,8 @@ use millstream::{DeviceOptions, Handle, Kernel};
 use rstest::rstest;
 use rstest_reuse::apply;
 
+use super::compile;
 use super::every_device;
-use super::expected::compile;
 use super::support::On;
 use super::{ONE, WITH_RUST_KERNELS};
 
@@ -71,49 +71,6 @@ fn inputs_scalars_and_lengths_change_without_compiling(on: On) {
         unknown,
         Err(ScheduleError::UnknownArgument { .. })
     ));
-}
-
-#[apply(every_device)]
-fn new_version_is_visible_only_to_its_readers(on: On) {
-    let (_rig, client, stream) = on.start();
-    let graph = Graph::new();
-    let data = [1.0_f32, 2.0, 3.0, 4.0];
-    let handle = stream.create(&data).unwrap();
-    let x = graph.buffer(&handle, [4]);
-    let old = &x * 10.0;
-    let new = x.set(&(&x + 1.0));
-    let both = &x + &new * 100.0;
-    let again = new.set_rows(0, 1, &new.narrow(0, 0, 2));
-    let roots = [&old, &new, &both, &again];
-    let schedule = Schedule::create(&roots).unwrap();
-    let compiled = schedule.compile(&client).unwrap();
-    let outputs = compiled.run().submit(&stream).unwrap();
-    let read = |root: usize| -> Vec<f32> { outputs[root].read(&stream).unwrap().wait().unwrap() };
-    assert_eq!(read(0), [10.0, 20.0, 30.0, 40.0], "{schedule}");
-    assert_eq!(read(1), [2.0, 3.0, 4.0, 5.0], "{schedule}");
-    assert_eq!(read(2), [201.0, 302.0, 403.0, 504.0], "{schedule}");
-    assert_eq!(read(3), [2.0, 2.0, 3.0, 5.0], "{schedule}");
-    assert_eq!(
-        outputs[3].bytes().id(),
-        handle.id(),
-        "the last version is the buffer itself"
-    );
-}
-
-#[apply(every_device)]
-fn transposed_buffer_can_be_stored_into_itself(on: On) {
-    let (_rig, client, stream) = on.start();
-    let graph = Graph::new();
-    let data: Vec<f32> = (0..36).map(|i| i as f32).collect();
-    let handle = stream.create(&data).unwrap();
-    let x = graph.buffer(&handle, [6, 6]);
-    assert_eq!(kinds(&Schedule::create_one(&x.set(&x)).unwrap()), []);
-    let turned = x.set(&(x.t() * 2.0));
-    let compiled = compile(&client, &turned);
-    compiled.run().submit(&stream).unwrap();
-    let got = stream.read(&handle).wait().unwrap();
-    let want: Vec<f32> = (0..36).map(|i| 2.0 * data[i % 6 * 6 + i / 6]).collect();
-    assert_eq!(got, want);
 }
 
 #[apply(every_device)]

@@ -8,8 +8,8 @@ use rstest::rstest;
 use rstest_reuse::apply;
 
 use super::WITH_RUST_KERNELS;
+use super::compile;
 use super::every_device;
-use super::expected::compile;
 use super::support::On;
 
 /// Returns a function that computes `to[i] = factor * from[i]` for `n` elements, with any number of threads.

@@ -7,61 +7,12 @@ use rstest::rstest;
 use rstest_reuse::apply;
 
 use super::ONE;
+use super::compile;
 use super::every_device;
-use super::expected::compile;
 use super::support::{On, Rig};
 
 fn read(stream: &Stream, handle: &Handle<f32>) -> Vec<f32> {
     stream.read(handle).wait().unwrap()
-}
-
-/// Stores twos into the result of an operation on ones, and returns the content of the operation's input afterwards.
-fn stored_into(
-    rig: &Rig,
-    shape: [u64; 2],
-    operation: impl Fn(&LazyBuffer) -> LazyBuffer,
-) -> Vec<f32> {
-    let (client, stream) = (rig.client(), rig.client().new_stream());
-    let graph = Graph::new();
-    let count = shape.iter().product::<u64>() as usize;
-    let ones = stream.create(&vec![1.0_f32; count]).unwrap();
-    let x = graph.buffer(&ones, shape.map(|length| length as i64));
-    let base = operation(&x);
-    let twos = graph.constant(DType::F32, 2.0).broadcast_to(base.shape());
-    let new = base.set(&twos);
-    let compiled = compile(&client, &new);
-    let outputs = compiled.run().submit(&stream).unwrap();
-    let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
-    assert!(got.iter().all(|value| *value == 2.0), "{got:?}");
-    read(&stream, &ones)
-}
-
-#[apply(every_device)]
-fn set_on_the_result_of_an_operation_keeps_its_input_for_any_lengths(on: On) {
-    let rig = on.open();
-    type Operation = (&'static str, fn(&LazyBuffer) -> LazyBuffer);
-    let operations: [Operation; 10] = [
-        ("sum", |x| x.sum(0)),
-        ("sum of no axes", |x| x.sum([])),
-        ("max", |x| x.max(0)),
-        ("mean", |x| x.mean(0)),
-        ("cast", |x| x.cast(DType::F32)),
-        ("reshape", |x| x.reshape(x.shape())),
-        ("split_axis", |x| x.split_axis(1, [x.shape()[1].clone()])),
-        ("broadcast_to", |x| x.broadcast_to(x.shape())),
-        ("narrow", |x| x.narrow(0, 0, x.shape()[0].clone())),
-        ("permute", |x| x.permute([0, 1])),
-    ];
-    for (name, operation) in operations {
-        for shape in [[1, 4], [3, 4], [1, 1]] {
-            let left = stored_into(&rig, shape, operation);
-            assert!(
-                left.iter().all(|value| *value == 1.0),
-                "{name} of {shape:?}"
-            );
-        }
-    }
-    assert_eq!(stored_into(&rig, [1, 4], Clone::clone), [2.0; 4]);
 }
 
 /// Adds 10 to the result of an operation on ones with a kernel in place. Returns the kernel's result, and the content

@@ -41,6 +41,17 @@ impl Cargo {
         command
     }
 
+    /// As [`Cargo::command`], in the workspace or in a copy of it below the target folder, which share that folder and so
+    /// the builds of dependencies. There Cargo records sources by their paths below the target folder: it can tell
+    /// those of a copy, and `mutants` can forget them. Elsewhere it would record them below their package, and take what
+    /// a patched copy built for a build of the workspace.
+    pub(crate) fn command_in(&self, tree: &Path, arguments: &str) -> Command {
+        let mut command = self.command(arguments);
+        command.env("CARGO_TARGET_DIR", root().join("target"));
+        command.current_dir(tree);
+        command
+    }
+
     /// Runs Cargo with arguments that are separated by blanks.
     pub(crate) fn run(&self, arguments: &str) -> Outcome {
         run(&mut self.command(arguments))
@@ -179,6 +190,15 @@ mod tests {
             "run --locked -p swarm -- --minutes 10"
         );
         assert_eq!(arguments_of("fmt --all --check", true), "fmt --all --check");
+    }
+
+    #[test]
+    fn copy_of_the_workspace_is_built_below_the_target_folder_of_the_workspace() {
+        let target = root().join("target");
+        let command = Cargo::default().command_in(&target.join("copy"), "build");
+        let mut variables = command.get_envs();
+        let is_it = |(name, value)| name == "CARGO_TARGET_DIR" && value == Some(target.as_os_str());
+        assert!(variables.any(is_it));
     }
 
     #[test]

@@ -71,15 +71,13 @@ impl Program {
         Self { feature, name }
     }
 
-    /// Builds the program in `tree`, the workspace or a copy, into the workspace's `target/models`.
+    /// Builds the program in `tree`, the workspace or a copy, into the workspace's `target/models`, the folder of the profile.
     pub(crate) fn build(self, cargo: &Cargo, tree: &Path) -> Result<Built, String> {
         let Self { feature, name } = self;
         let arguments = format!(
             "test --profile models --package millstream-loom --no-run --test {name} --features {feature}"
         );
-        let mut command = cargo.command(&arguments);
-        command.env("CARGO_TARGET_DIR", root().join("target/models"));
-        command.current_dir(tree);
+        let mut command = cargo.command_in(tree, &arguments);
         // Flags of the current build, such as a sanitizer's, must not affect models. All programs get the flags of both
         // checkers, so that dependencies are built once; the features choose the checker.
         command.env_remove("CARGO_ENCODED_RUSTFLAGS");

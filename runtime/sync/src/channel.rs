@@ -13,21 +13,3 @@ mod model;
 pub use model::{
     Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, bounded, unbounded,
 };
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_channel_delivers_and_reports_that_the_other_side_is_gone() {
-        let (tx, rx) = bounded(1);
-        tx.send(1).unwrap();
-        assert!(matches!(tx.try_send(2), Err(TrySendError::Full(2))));
-        assert_eq!((rx.len(), rx.recv()), (1, Ok(1)));
-        drop(tx);
-        assert_eq!(rx.recv(), Err(RecvError));
-        let (tx, rx) = unbounded();
-        drop(rx);
-        assert_eq!(tx.send(3), Err(SendError(3)));
-    }
-}

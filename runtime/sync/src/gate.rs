@@ -193,7 +193,6 @@ mod tests {
     use super::*;
     use crate::facade::SpinPolicy;
     use std::sync::atomic::AtomicUsize;
-    use std::task::Waker;
     use std::time::Duration;
 
     #[test]
@@ -235,21 +234,5 @@ mod tests {
             || None,
         );
         assert!(none.is_none() && Instant::now() >= until);
-    }
-
-    #[test]
-    fn a_gate_serves_as_a_waker() {
-        let gate = Arc::new(Gate::new());
-        let rung = Arc::new(AtomicUsize::new(0));
-        let waker = Waker::from(gate.clone());
-        let ringer = rung.clone();
-        let other = std::thread::spawn(move || {
-            ringer.store(1, Ordering::Release);
-            waker.wake();
-        });
-        gate.wait_until(&mut Spinner::new(SpinPolicy::never()), || {
-            (rung.load(Ordering::Acquire) == 1).then_some(())
-        });
-        other.join().unwrap();
     }
 }

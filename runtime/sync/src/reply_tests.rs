@@ -74,19 +74,3 @@ fn only_the_last_waker_is_woken() {
     let taken = rx.poll_take(&mut Context::from_waker(&waker));
     assert_eq!(taken, Poll::Ready(Ok(7)));
 }
-
-#[test]
-fn a_value_that_is_not_taken_is_dropped() {
-    let value = Arc::new(());
-    for receiver_first in [true, false] {
-        let (tx, rx) = reply();
-        if receiver_first {
-            drop(rx);
-            tx.send(value.clone());
-        } else {
-            tx.send(value.clone());
-            drop(rx);
-        }
-        assert_eq!(Arc::strong_count(&value), 1);
-    }
-}

@@ -32,6 +32,14 @@ pub fn corpus() -> impl Iterator<Item = Result<Case, CaseError>> {
     include_str!("../corpus.jsonl").lines().map(Case::parse)
 }
 
+/// Returns graphs that have every operation on every type that it takes.
+///
+/// # Errors
+/// A line is no case.
+pub fn operations() -> impl Iterator<Item = Result<Case, CaseError>> {
+    include_str!("../operations.jsonl").lines().map(Case::parse)
+}
+
 /// Returns a graph for each known error of graph compilers.
 ///
 /// # Errors

@@ -58,13 +58,14 @@ impl Mode {
     }
 
     /// All modes that need no GPU.
-    pub const WITHOUT_GPU: [Mode; 10] = [
+    pub const WITHOUT_GPU: [Mode; 11] = [
         Mode::new("cpu", On::Cpu, PLAIN),
         Mode::new("sim", On::Sim, PLAIN),
         Mode::new("bound", On::Cpu, Way::Plain(Bound::All)),
         Mode::new("short", On::Cpu, SHORT),
         Mode::new("short-sim", On::Sim, SHORT),
         Mode::new("parts", On::Cpu, Way::Parts),
+        Mode::new("parts-sim", On::Sim, Way::Parts),
         Mode::new("tuned", On::Cpu, Way::Tuned),
         Mode::new("failing", On::Cpu, Way::Failing),
         Mode::new("failing-sim", On::Sim, Way::Failing),
@@ -72,18 +73,20 @@ impl Mode {
     ];
 
     /// The modes that need a device of Vulkan.
-    pub const OF_VULKAN: [Mode; 5] = [
+    pub const OF_VULKAN: [Mode; 6] = [
         Mode::new("vulkan", On::Descriptors, PLAIN),
         Mode::new("short-vulkan", On::Addresses, SHORT),
+        Mode::new("parts-vulkan", On::Descriptors, Way::Parts),
         Mode::new("failing-vulkan", On::Descriptors, Way::Failing),
         Mode::new("tuned-vulkan", On::Addresses, Way::Tuned),
         Mode::new("threads-vulkan", On::Descriptors, Way::Threads),
     ];
 
     /// The modes that need NVRTC and a GPU or the fake driver.
-    pub const OF_GPU: [Mode; 3] = [
+    pub const OF_GPU: [Mode; 4] = [
         Mode::new("cuda", On::Cuda, PLAIN),
         Mode::new("short-cuda", On::Cuda, SHORT),
+        Mode::new("parts-cuda", On::Cuda, Way::Parts),
         Mode::new("failing-cuda", On::Cuda, Way::Failing),
     ];
 

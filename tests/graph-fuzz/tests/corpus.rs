@@ -1,8 +1,10 @@
-//! The committed cases, in every mode: `corpus.jsonl` has random graphs that pass, `named.jsonl` a case for each known
-//! error of graph compilers. Neither needs Python.
+//! The committed cases: `corpus.jsonl` has random graphs that pass, `named.jsonl` a case for each known error of graph
+//! compilers, `operations.jsonl` every operation on every type. None needs Python.
 #![allow(clippy::unwrap_used, reason = "tests unwrap values that they expect")]
 
-use millstream_graph_fuzz::{Case, Mode, Runner};
+use millstream::DType;
+use millstream::ir::{BinaryOp, ReduceOp};
+use millstream_graph_fuzz::{Case, Mode, Runner, operations};
 use rstest::rstest;
 
 fn named() -> impl Iterator<Item = Case> {
@@ -43,6 +45,49 @@ fn random_graphs_of_the_corpus_agree_with_numpy_i1_i4_i7(#[case] mode: &str, #[c
 fn named_graphs_agree_with_numpy_in_every_mode_i1_i4_i7(#[case] modes: &[Mode]) {
     let wrong = wrong(named(), modes);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[rstest]
+#[case::plain(&["cpu", "sim"])]
+#[case::parts(&["parts", "parts-sim"])]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+#[case::cuda(&["cuda", "parts-cuda"])]
+fn every_operation_agrees_with_numpy_for_every_type(#[case] modes: &[&str]) {
+    let modes = modes.iter().map(|mode| Mode::of(mode).unwrap());
+    let wrong = wrong(operations().map(Result::unwrap), &modes.collect::<Vec<_>>());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// For the types that the generators know. `tests/graph/functions.rs` has the operations of one value.
+#[test]
+fn every_operation_of_two_values_and_reduction_has_a_case_for_every_type() {
+    let cases: Vec<Case> = operations().map(Result::unwrap).collect();
+    let floats = [DType::F64, DType::F32, DType::F16, DType::Bf16];
+    let others = [DType::I64, DType::I32, DType::U32, DType::U8, DType::Bool];
+    for dtype in floats.into_iter().chain(others) {
+        let of = cases
+            .iter()
+            .filter(|case| case.name.ends_with(&format!("_{dtype}")));
+        let known: Vec<&str> = of
+            .flat_map(|case| &case.nodes)
+            .map(|node| &*node.op)
+            .collect();
+        let wide = dtype.computed();
+        let binary = BinaryOp::ALL.iter().filter(|op| op.takes(wide));
+        let reductions = ReduceOp::ALL.iter().filter(|op| op.takes(wide));
+        let binary = binary.map(|op| match op {
+            BinaryOp::Min => "minimum",
+            BinaryOp::Max => "maximum",
+            op => op.name(),
+        });
+        let reductions = reductions.map(|op| match op {
+            ReduceOp::Prod => "product",
+            op => op.name(),
+        });
+        let mut names = binary.chain(reductions);
+        let missing = names.find(|name| !known.contains(name));
+        assert_eq!(missing, None, "of {dtype}");
+    }
 }
 
 #[rstest]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use super::tree::Tree;
-use crate::cargo::{Cargo, root};
+use crate::cargo::Cargo;
 use crate::models::{PROGRAMS, Program};
 use crate::{mpi, vulkan};
 
@@ -83,13 +83,7 @@ impl Finder {
     /// The check could not be built, or passed.
     pub(super) fn run(&self, cargo: &Cargo, tree: &Tree) -> Result<Found, String> {
         let folder = tree.folder();
-        let in_tree = |arguments: &str| {
-            let mut command = cargo.command(arguments);
-            // The tree shares the target folder, and so the builds of dependencies.
-            command.env("CARGO_TARGET_DIR", root().join("target"));
-            command.current_dir(folder);
-            command
-        };
+        let in_tree = |arguments: &str| cargo.command_in(folder, arguments);
         match self {
             Self::Model(program, name) => {
                 let built = program.build(cargo, folder)?;

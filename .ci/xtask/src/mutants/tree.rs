@@ -55,8 +55,8 @@ impl Tree {
         }
     }
 
-    /// Removes the fingerprints of the crates that were built in the copy.
-    fn forget_builds() -> io::Result<()> {
+    /// Removes the fingerprints of the crates that were built in the copy below a target folder, in any profile.
+    fn forget_builds(target: &Path) -> io::Result<()> {
         let source = format!("{FOLDER}/");
         let is_of_copy = |file: fs::DirEntry| {
             // `dep-lib-x` lists the sources of a crate.
@@ -64,7 +64,7 @@ impl Tree {
             let list = fs::read(file.path()).unwrap_or_default();
             is_list && String::from_utf8_lossy(&list).contains(&source)
         };
-        for profile in fs::read_dir(root().join("target"))? {
+        for profile in fs::read_dir(target)? {
             let Ok(crates) = fs::read_dir(profile?.path().join(".fingerprint")) else {
                 continue;
             };
@@ -81,10 +81,50 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        if let Err(error) = Self::forget_builds() {
+        if let Err(error) = Self::forget_builds(&root().join("target")) {
             println!(
                 "builds of mutants may be taken for those of the workspace: {error}; run `cargo clean`"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cargo::Cargo;
+
+    /// The models once ran a mistake: the workspace's sources are older than the build of the patched copy.
+    #[test]
+    fn workspace_is_built_again_after_a_patched_copy() {
+        let name = format!("millstream-tree-{}", std::process::id());
+        let workspace = std::env::temp_dir().join(name);
+        let target = workspace.join("target");
+        let copy = target.join(FOLDER);
+        let manifest =
+            "workspace = {}\nprofile.models.inherits = \"dev\"\npackage.name = \"says\"\n";
+        let write = |folder: &Path, says: &str| {
+            fs::create_dir_all(folder.join("src")).unwrap();
+            fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+            let source = format!("fn main() {{ print!({says:?}) }}");
+            fs::write(folder.join("src/main.rs"), source).unwrap();
+        };
+        let run = |folder: &Path| {
+            let mut command = Cargo::default().command("run --quiet --offline --profile models");
+            command.current_dir(folder).env("CARGO_TARGET_DIR", &target);
+            output(&mut command).unwrap()
+        };
+        let said = [(&workspace, "right"), (&copy, "wrong")].map(|(folder, says)| {
+            write(folder, says);
+            run(folder)
+        });
+        Tree::forget_builds(&target).unwrap();
+        let says = run(&workspace);
+        // Nothing depends on the folder any more.
+        _ = fs::remove_dir_all(&workspace);
+        assert_eq!(
+            (said, &*says),
+            (["right", "wrong"].map(str::to_owned), "right")
+        );
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use millstream_protocol::{
     Access, AllocationMode, Binding, ClientId, CopyOut, DeviceRequest, Error, Kernel, KernelId,
-    Landed, Landing, LaunchCount, NewStream, Op, Priority, RecordingId, Registration, Scope,
-    SliceId, SlotRef, StreamId, Task, Terms, Ticket, VecLanding,
+    Landed, Landing, LaunchCount, NewStream, Op, Priority, Reason, RecordingId, Registration,
+    Scope, SliceId, SlotRef, StreamId, Task, Terms, Ticket, VecLanding,
     recording::{Parameters, RecordedOp, RecordedTask, order_of},
 };
 use millstream_sync::credit::Credit;
@@ -99,6 +99,18 @@ impl Answer {
             });
         }
         self.bytes.clone()
+    }
+
+    /// Returns the reason of the first failure, if the answer is one.
+    pub(super) fn reason(&mut self, rig: &Rig) -> Option<Reason> {
+        match self.look(rig) {
+            Some(Err(Error::Failed(failure))) => Some(failure.root().reason.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_out_of_memory(&mut self, rig: &Rig) -> bool {
+        matches!(self.reason(rig), Some(Reason::OutOfMemory { .. }))
     }
 }
 

@@ -76,21 +76,6 @@ impl Rig {
         self.submit_host(stream, bindings, Box::new(run), None);
     }
 
-    /// Sends a host function that panics with this message.
-    pub(super) fn failing_host(
-        &mut self,
-        stream: &Stream,
-        bindings: &[Binding],
-        message: &'static str,
-    ) {
-        let run = |done: HostDone, resources| {
-            drop(bytes_of(resources));
-            done.end(HostOutcome::Panicked(message.into()));
-            None
-        };
-        self.submit_host(stream, bindings, Box::new(run), None);
-    }
-
     /// Sends a guard. Its user receives it, or the error because of which it never will, and drops it later.
     pub(super) fn guard(&mut self, stream: &Stream, bindings: &[Binding]) -> Answer {
         let (sender, receiver) = reply();

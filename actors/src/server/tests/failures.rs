@@ -151,30 +151,6 @@ fn replay_that_reads_poisoned_bytes_through_another_parameter_fails_i7() {
     );
 }
 
-#[test]
-fn failed_host_function_poisons_its_outputs_i7() {
-    let mut rig = rig(1);
-    let [a, _b] = rig.streams();
-    let [x, y] = rig.slices(&a, 64);
-    rig.failing_host(&a, &[x.update(), y.read()], "no luck");
-    let text = read(&mut rig, &a, &x).unwrap();
-    assert_eq!(text, "`host` failed: panicked with \"no luck\"");
-    assert_eq!(read(&mut rig, &a, &y), None);
-}
-
-#[test]
-fn host_function_does_not_run_on_poisoned_data_i7() {
-    let mut rig = rig(1);
-    let [a, _b] = rig.streams();
-    let [x, y] = rig.slices(&a, 64);
-    rig.ledger.get().refused.insert(1);
-    rig.launch(&a, 1, &[x.write()]);
-    rig.host(&a, &[x.read(), y.write()]);
-    rig.rest();
-    assert_eq!(rig.hosts(), 0);
-    assert!(read(&mut rig, &a, &y).unwrap().contains("`host`"));
-}
-
 /// Poison that a queue found while a task ran is healed in the same way.
 #[test]
 fn host_function_that_overwrites_heals_poison_of_a_queue_i7() {
@@ -200,22 +176,6 @@ fn empty_part_of_a_poisoned_slice_fails_no_task_i7() {
     rig.launch(&a, 1, &[x.write()]);
     rig.launch(&a, 2, &[x.part(16..16, Access::Read), y.write()]);
     assert_eq!(read(&mut rig, &a, &y), None);
-}
-
-/// A launch of no cubes reads and writes nothing: poisoned bytes stay so, and its inputs do not matter (I7).
-#[test]
-fn launch_of_no_cubes_neither_heals_nor_spreads_failures_i7() {
-    let mut rig = rig(1);
-    let a = rig.stream();
-    let [x, y] = rig.slices(&a, 64);
-    rig.ledger.get().refused.insert(1);
-    rig.launch(&a, 1, &[x.write()]);
-    let none = LaunchCount::Static([4, 0, 1]);
-    rig.launch_counted(&a, 2, &[x.write()], none);
-    rig.launch_counted(&a, 3, &[x.read(), y.write()], none);
-    assert!(read(&mut rig, &a, &x).is_some());
-    assert_eq!(read(&mut rig, &a, &y), None);
-    assert!(rig.order(0).is_empty(), "the backend has no launch");
 }
 
 /// Only the device knows whether such a launch wrote anything (I7).

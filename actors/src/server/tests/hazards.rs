@@ -2,28 +2,10 @@
 
 use millstream_protocol::{DeviceOptions, QueueId};
 
-use super::ledger::Call;
 use super::rig::Rig;
 
 fn rig(queues: usize) -> Rig {
     Rig::new(queues, DeviceOptions::default().max_tasks(100))
-}
-
-/// A point must be recorded before another queue waits for it.
-#[test]
-fn open_batch_of_the_producer_ends_before_the_wait() {
-    let mut rig = rig(2);
-    let [a, b] = rig.streams();
-    let x = rig.slice(&a, 64);
-    rig.launch(&a, 1, &[x.write()]);
-    rig.launch(&b, 2, &[x.read()]);
-    rig.admit();
-    rig.rest();
-    let calls = rig.calls();
-    let place = |call: Call| calls.iter().position(|other| *other == call).unwrap();
-    assert!(place(Call::Run(0, 1)) < place(Call::Flush(0, 1)));
-    assert!(place(Call::Flush(0, 1)) < place(Call::Wait(1, 0, 1)));
-    assert!(place(Call::Wait(1, 0, 1)) < place(Call::Run(1, 2)));
 }
 
 /// I1: the order within a stream is the order of its queue.
@@ -75,43 +57,6 @@ fn stream_that_moves_gets_its_turns_on_the_new_queue() {
     assert_eq!((rig.in_flight(0), rig.in_flight(1)), (0, 0));
 }
 
-/// A host function is on no queue, so the order of its stream's queue does not apply to it.
-#[test]
-fn host_function_waits_for_other_streams_of_its_queue_i2() {
-    let mut rig = rig(1);
-    let [a, b] = rig.streams();
-    let x = rig.slice(&a, 64);
-    rig.launch(&a, 1, &[x.write()]);
-    rig.host(&b, &[x.read()]);
-    rig.rest();
-    assert_eq!(
-        rig.hosts(),
-        0,
-        "the task that writes its input has not completed (I2)"
-    );
-    assert!(rig.step(0));
-    rig.rest();
-    assert_eq!(rig.hosts(), 1);
-    rig.drain();
-}
-
-/// Nor does the clock of that queue, which holds for tasks on the queue.
-#[test]
-fn host_function_waits_for_points_that_its_queue_has_waited_for_i2() {
-    let mut rig = rig(2);
-    let [(a, x), (b, y)] = rig.owners(64);
-    rig.launch(&a, 1, &[x.write()]);
-    let c = rig.stream();
-    assert_eq!(rig.queue_of_new(&c), QueueId(0));
-    let d = rig.stream();
-    rig.launch(&b, 2, &[x.read(), y.write()]);
-    rig.host(&d, &[x.read()]);
-    rig.rest();
-    assert_eq!(rig.hosts(), 0);
-    rig.drain();
-    assert_eq!(rig.held(), 0);
-}
-
 /// A staged task begins once the copy of its input has completed. Its output is one more task of its queue, in its place:
 /// the tasks after it come after the output.
 #[test]
@@ -138,23 +83,6 @@ fn staged_task_begins_after_its_download_and_ends_with_its_upload_i2() {
     let mut answer = rig.copy_out(&a, &[x.read()]);
     rig.drain();
     assert!(answer.look(&rig).expect("it was answered").is_ok());
-}
-
-/// I2 in both directions: no task that conflicts is issued while the host function runs.
-#[test]
-fn task_that_conflicts_with_a_running_host_function_is_held_and_others_are_issued_i2() {
-    let mut rig = rig(1);
-    let [(a, x), (b, y)] = rig.owners(64);
-    rig.host(&a, &[x.update()]);
-    rig.launch(&b, 2, &[y.update()]);
-    rig.launch(&b, 3, &[x.read()]);
-    rig.launch(&b, 4, &[y.update()]);
-    rig.rest();
-    assert_eq!((rig.order(0), rig.hosts(), rig.held()), (vec![2], 1, 3));
-    rig.run_host(0);
-    rig.rest();
-    assert_eq!((rig.order(0), rig.held()), (vec![2, 3, 4], 0));
-    rig.drain();
 }
 
 #[test]

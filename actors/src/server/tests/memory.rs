@@ -1,22 +1,13 @@
 //! Memory under pressure: which reservations wait, which are served first, and which fail (I4, I6).
 
-use millstream_protocol::{Access, DeviceOptions, Error, MemoryOptions, Reason};
+use millstream_protocol::{Access, DeviceOptions, MemoryOptions};
 
-use super::build::{Answer, Slice, Stream};
+use super::build::{Slice, Stream};
 use super::rig::Rig;
 
 /// Creates a device with room for four slices of 1024 bytes, each on a page of its own.
 fn rig(queues: usize) -> Rig {
     Rig::isolated(queues, 4096, DeviceOptions::default().max_tasks(100))
-}
-
-fn out_of_memory(rig: &Rig, answer: &mut Answer) -> bool {
-    match answer.look(rig) {
-        Some(Err(Error::Failed(failure))) => {
-            matches!(failure.root().reason, Reason::OutOfMemory { .. })
-        }
-        _ => false,
-    }
 }
 
 /// I4: held tasks keep their slices.
@@ -45,25 +36,6 @@ fn dropped_slice_is_freed_after_the_held_tasks_that_name_it_i4() {
     assert_eq!(rig.ledger.get().memory.live(), (1, 1));
 }
 
-/// A reservation waits for memory that will return.
-#[test]
-fn reservation_waits_for_memory_that_tasks_still_use() {
-    let mut rig = rig(2);
-    let [a, b] = rig.streams();
-    let x = rig.slice(&a, 4096);
-    rig.launch(&a, 1, &[x.update()]);
-    drop(x);
-    let y = rig.slice(&b, 4096);
-    rig.launch(&b, 2, &[y.write()]);
-    let mut answer = rig.copy_out(&b, &[y.read()]);
-    rig.rest();
-    assert_eq!((rig.order(1), rig.held()), (vec![], 3));
-    assert!(answer.look(&rig).is_none());
-    rig.drain();
-    assert_eq!(rig.order(1), [2]);
-    assert!(answer.look(&rig).unwrap().is_ok());
-}
-
 #[test]
 fn parked_reservation_is_served_before_later_ones() {
     let mut rig = rig(2);
@@ -83,7 +55,7 @@ fn parked_reservation_is_served_before_later_ones() {
     assert_eq!(rig.have_memory([&first, &second]), [true, false]);
     rig.drain();
     assert!(first_read.look(&rig).unwrap().is_ok());
-    assert!(out_of_memory(&rig, &mut second_read));
+    assert!(second_read.is_out_of_memory(&rig));
 }
 
 #[test]
@@ -179,7 +151,7 @@ fn reservation_fails_only_if_no_memory_can_return_i6() {
     let mut refused = rig.copy_out(&b, &[y.read()]);
     let mut fine = rig.copy_out(&a, &[x.read()]);
     rig.rest();
-    assert!(out_of_memory(&rig, &mut refused), "x is live");
+    assert!(refused.is_out_of_memory(&rig), "x is live");
     rig.drain();
     assert!(fine.look(&rig).unwrap().is_ok());
     // While the memory of x will return, a reservation waits.
@@ -206,7 +178,7 @@ fn reservation_fails_if_only_tasks_behind_it_hold_dropped_slices_i5() {
     let mut answer = rig.copy_out(&a, &[y.read()]);
     drop((x, y));
     rig.drain();
-    assert!(out_of_memory(&rig, &mut answer));
+    assert!(answer.is_out_of_memory(&rig));
     assert_eq!((rig.held(), rig.order(0)), (0, vec![2]));
 }
 
@@ -241,42 +213,6 @@ fn parked_reservation_is_served_while_its_queue_is_full() {
     assert!(rig.has_memory(&z));
     assert_eq!(rig.in_flight(1 - queue_of_y), 1);
     rig.drain();
-}
-
-/// I6: a client above its soft limit gets memory while no other reservation waits, and each crossing is counted.
-#[test]
-fn client_above_its_soft_limit_gets_free_memory_i6() {
-    let mut rig = rig(1);
-    let limited = rig.limited_stream(1024);
-    let slices: Vec<_> = (0..4).map(|_| rig.slice(&limited, 1024)).collect();
-    rig.rest();
-    assert!(slices.iter().all(|slice| rig.has_memory(slice)));
-    assert_eq!(rig.server.stats().soft_limit_crossings, 1);
-    drop(slices);
-    rig.rest();
-    let _again = [rig.slice(&limited, 1024), rig.slice(&limited, 1024)];
-    rig.rest();
-    assert_eq!(rig.server.stats().soft_limit_crossings, 2);
-}
-
-/// I6: the soft limit counts before the mailbox position.
-#[test]
-fn returned_memory_goes_to_the_reservation_within_its_soft_limit_i6() {
-    let mut rig = rig(3);
-    let [a, b] = rig.streams();
-    let limited = rig.limited_stream(2048);
-    let x = rig.slice(&a, 4096);
-    rig.launch(&a, 1, &[x.update()]);
-    drop(x);
-    let above = rig.slice(&limited, 3072);
-    let mut above_read = rig.copy_out(&limited, &[above.read()]);
-    rig.rest();
-    let within = rig.slice(&b, 3072);
-    rig.rest();
-    assert_eq!(rig.have_memory([&above, &within]), [false, false]);
-    rig.drain();
-    assert_eq!(rig.have_memory([&above, &within]), [false, true]);
-    assert!(out_of_memory(&rig, &mut above_read));
 }
 
 /// I6: a new reservation within its limit is served at once, before waiting ones above theirs.
@@ -315,7 +251,7 @@ fn reservation_above_its_limit_is_given_up_for_one_within_its_limit_i5_i6() {
     rig.launch(&b, 2, &[within.write()]);
     let mut within_read = rig.copy_out(&b, &[within.read()]);
     rig.drain();
-    assert!(out_of_memory(&rig, &mut above_read));
+    assert!(above_read.is_out_of_memory(&rig));
     assert!(within_read.look(&rig).unwrap().is_ok());
 }
 
@@ -333,7 +269,7 @@ fn reservation_above_its_limit_is_not_given_up_if_that_frees_nothing_i6() {
     let within = rig.slice(&b, 4096);
     let mut within_read = rig.copy_out(&b, &[within.read()]);
     rig.drain();
-    assert!(out_of_memory(&rig, &mut within_read) && out_of_memory(&rig, &mut much_read));
+    assert!(within_read.is_out_of_memory(&rig) && much_read.is_out_of_memory(&rig));
     assert!(rig.has_memory(&above));
 }
 
@@ -394,7 +330,7 @@ fn overwrite_of_a_slice_without_memory_reserves_it_again_i7() {
     rig.launch(&a, 1, &[x.write()]);
     let mut early = rig.copy_out(&a, &[x.read()]);
     rig.drain();
-    assert!(out_of_memory(&rig, &mut early), "there is no memory yet");
+    assert!(early.is_out_of_memory(&rig), "there is no memory yet");
     drop(all);
     rig.drain();
     rig.launch(&a, 2, &[x.update()]);
@@ -406,12 +342,12 @@ fn overwrite_of_a_slice_without_memory_reserves_it_again_i7() {
     );
     rig.drain();
     assert!(
-        out_of_memory(&rig, &mut updated),
+        updated.is_out_of_memory(&rig),
         "an update does not reserve memory"
     );
     assert!(matches!(written.look(&rig), Some(Ok(_))));
     assert!(
-        out_of_memory(&rig, &mut left),
+        left.is_out_of_memory(&rig),
         "no task has written these bytes"
     );
 }

@@ -91,20 +91,6 @@ fn full_queue_issues_again_after_a_completion_i12() {
     assert_eq!((rig.order(0), rig.held()), (vec![1, 11, 2, 12, 3, 13], 0));
 }
 
-/// I11: a device with a full queue has nothing to do until a task completes.
-#[test]
-fn device_with_a_full_queue_sleeps_i11() {
-    let mut rig = Rig::new(2, options().max_in_flight(1));
-    let a = rig.stream();
-    let x = rig.slice(&a, 64);
-    for task in 1..=3 {
-        rig.launch(&a, task, &[x.update()]);
-    }
-    // `rest` fails if the device never sleeps.
-    rig.rest();
-    assert_eq!((rig.order(0).len(), rig.held()), (1, 2));
-}
-
 #[test]
 fn tasks_of_a_lone_stream_pass_through_in_batches() {
     let mut rig = Rig::new(1, options().max_tasks(2));
@@ -118,44 +104,6 @@ fn tasks_of_a_lone_stream_pass_through_in_batches() {
     assert_eq!(rig.flushes(0), [2]);
     rig.rest();
     assert_eq!(rig.flushes(0), [2, 3]);
-}
-
-#[test]
-fn replay_issues_its_tasks_in_order_on_one_queue() {
-    let mut rig = Rig::new(2, options());
-    let [a, b] = rig.streams();
-    let [x, y, z] = rig.slices(&a, 64);
-    let launches = [
-        (7, vec![x.read(), y.write()]),
-        (8, vec![y.read(), z.write()]),
-        (9, vec![x.update()]),
-    ];
-    let recording = rig.record(&launches);
-    rig.replay(&a, &recording, &recording.parameters);
-    rig.rest();
-    assert_eq!(rig.order(0), [7, 8, 9]);
-    // The next replay, on another queue, comes after the last task of this one (I2).
-    rig.replay(&b, &recording, &recording.parameters);
-    rig.rest();
-    assert_eq!(rig.order(1), [7, 8, 9]);
-    assert_eq!(rig.waits(), [(1, 0, 3)]);
-    rig.drain();
-}
-
-/// Rebinding: another slice for each parameter, here the same one twice.
-#[test]
-fn replay_with_other_handles_touches_only_these() {
-    let mut rig = Rig::new(2, options());
-    let [a, b] = rig.streams();
-    let (x, y, other) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&b, 64));
-    let launches = [(7, vec![x.update()]), (8, vec![y.update()])];
-    let recording = rig.record(&launches);
-    rig.replay(&a, &recording, &recording.parameters);
-    rig.replay(&b, &recording, &[other.update(), other.update()]);
-    rig.rest();
-    assert_eq!((rig.order(0), rig.order(1)), (vec![7, 8], vec![7, 8]));
-    assert_eq!(rig.waits(), []);
-    rig.drain();
 }
 
 /// A device whose driver takes fewer tasks than the replays below have.

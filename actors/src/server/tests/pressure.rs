@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_protocol::{AllocationMode, CancelToken, DeviceOptions, Error, Op, Reason, Terms};
+use millstream_protocol::{AllocationMode, CancelToken, DeviceOptions, Op, Reason, Terms};
 
-use super::build::{Answer, Slice, Stream};
+use super::build::{Slice, Stream};
 use super::rig::Rig;
 use crate::steps;
 
@@ -17,13 +17,6 @@ fn rig(queues: usize, memory_bytes: u64) -> Rig {
         memory_bytes,
         DeviceOptions::default().max_tasks(100),
     )
-}
-
-fn reason(rig: &Rig, answer: &mut Answer) -> Option<Reason> {
-    match answer.look(rig) {
-        Some(Err(Error::Failed(failure))) => Some(failure.root().reason.clone()),
-        _ => None,
-    }
 }
 
 /// Makes a slice that is dropped, and that a guard keeps.
@@ -48,33 +41,6 @@ fn park(rig: &mut Rig, count: usize, bytes: u64) -> Vec<(Stream, Slice)> {
     let parked = parked.collect();
     rig.rest();
     parked
-}
-
-/// I6: 10 of 16 KiB are dropped and return later, 12 are requested. So others may have 4, again and again.
-#[test]
-fn others_take_again_and_again_what_the_first_reservation_does_not_need_i6() {
-    let mut rig = rig(3, 16 * KIB);
-    let [holder, large, small] = rig.streams();
-    dropped_under_a_guard(&mut rig, &holder, 10 * KIB);
-    let first = rig.slice(&large, 12 * KIB);
-    rig.rest();
-    for round in 0..20 {
-        let four: Vec<_> = (0..4).map(|_| rig.slice(&small, KIB)).collect();
-        rig.rest();
-        assert!(
-            four.iter().all(|slice| rig.has_memory(slice)),
-            "round {round}"
-        );
-        assert!(!rig.has_memory(&first));
-    }
-    let _live = rig.slice(&small, 4 * KIB);
-    let late = rig.slice(&small, KIB);
-    rig.rest();
-    assert!(!rig.has_memory(&late), "the first reservation needs it");
-    rig.end_guard(0);
-    rig.rest();
-    assert!(rig.has_memory(&first));
-    rig.drain();
 }
 
 /// I12: memory that others have used since the wait began counts as theirs until its last use has passed. So a loop with
@@ -120,24 +86,6 @@ fn small_reservation_behind_the_first_is_served_when_others_give_back() {
     assert!(rig.has_memory(&first));
 }
 
-/// I6: a value behind a guard will be dropped, and may own the last handle of a slice.
-#[test]
-fn reservation_waits_for_a_deferred_drop_behind_a_guard_i6() {
-    let mut rig = rig(2, 4 * KIB);
-    let [holder, large] = rig.streams();
-    let kept = rig.slice(&holder, 3 * KIB);
-    rig.guard(&holder, &[kept.update()]);
-    rig.rest();
-    rig.run_host(0);
-    rig.submit(&holder, Op::DropAfter(Box::new(kept.hold)), &[]);
-    let second = rig.slice(&large, 2 * KIB);
-    let mut answer = rig.copy_out(&large, &[second.read()]);
-    rig.rest();
-    assert!(answer.look(&rig).is_none(), "the drop will free memory");
-    rig.drain();
-    assert!(answer.look(&rig).unwrap().is_ok());
-}
-
 /// I6: the same behind a full queue.
 #[test]
 fn reservation_waits_for_a_deferred_drop_behind_a_full_queue_i6() {
@@ -169,11 +117,7 @@ fn reservation_waits_for_a_drop_that_waited_for_a_failed_one_i6() {
     let second = rig.slice(&late, 2 * KIB);
     let mut answer = rig.copy_out(&late, &[second.read()]);
     rig.drain();
-    let reason = reason(&rig, &mut failed);
-    assert!(
-        matches!(reason, Some(Reason::OutOfMemory { .. })),
-        "{reason:?}"
-    );
+    assert!(failed.is_out_of_memory(&rig));
     assert!(answer.look(&rig).unwrap().is_ok());
 }
 
@@ -190,11 +134,7 @@ fn guard_that_frees_nothing_keeps_no_reservation_waiting_i5() {
     let second = rig.slice(&large, 2 * KIB);
     let mut answer = rig.copy_out(&large, &[second.read()]);
     rig.rest();
-    let reason = reason(&rig, &mut answer);
-    assert!(
-        matches!(reason, Some(Reason::OutOfMemory { .. })),
-        "{reason:?}"
-    );
+    assert!(answer.is_out_of_memory(&rig));
     rig.drain();
 }
 
@@ -283,16 +223,13 @@ fn withdrawn_reservation_leaves_the_middle_of_the_wait_list_i5() {
     token.cancel();
     rig.rest();
     assert_eq!(rig.server.memory.wait_list.streams().count(), 4);
-    assert!(matches!(
-        reason(&rig, &mut answers[1]),
-        Some(Reason::Cancelled)
-    ));
+    assert!(matches!(answers[1].reason(&rig), Some(Reason::Cancelled)));
     rig.server.set_time(deadline);
     let _wakes = rig.point(&holder);
     rig.rest();
     assert_eq!(rig.server.next_deadline(), None);
     assert!(matches!(
-        reason(&rig, &mut answers[0]),
+        answers[0].reason(&rig),
         Some(Reason::DeadlinePassed)
     ));
     assert!(waiting.iter().all(|(_, slice)| !rig.has_memory(slice)));

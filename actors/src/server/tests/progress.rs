@@ -18,21 +18,6 @@ fn runs_of(rig: &Rig, number: u64) -> usize {
 }
 
 #[test]
-fn host_function_blocks_only_its_own_stream() {
-    let mut rig = rig(1);
-    let [(a, x), (b, y)] = rig.owners(64);
-    rig.host(&a, &[]);
-    rig.launch(&a, 2, &[x.update()]);
-    for task in 3..=5 {
-        rig.launch(&b, task, &[y.update()]);
-    }
-    rig.rest();
-    assert_eq!((rig.order(0), rig.hosts()), (vec![3, 4, 5], 1));
-    rig.drain();
-    assert_eq!(rig.order(0), [3, 4, 5, 2]);
-}
-
-#[test]
 fn sync_behind_a_host_function_is_answered_after_it() {
     let mut rig = rig(2);
     let [(a, x), (b, y)] = rig.owners(64);
@@ -87,36 +72,6 @@ fn a_turn_processes_a_bounded_number_of_drops_i12() {
         left = live(&rig);
     }
     assert!(!rig.server.has_drops());
-}
-
-#[test]
-fn sync_of_an_idle_device_is_answered_at_once() {
-    let mut rig = rig(2);
-    let _stream = rig.stream();
-    let mut answer = rig.sync_all(Scope::Device);
-    rig.rest();
-    assert!(answer.look(&rig).unwrap().is_ok());
-}
-
-#[test]
-fn dropped_stream_runs_its_tasks_and_is_removed() {
-    let mut rig = rig(1);
-    let [a, b] = rig.streams();
-    let x = rig.slice(&a, 64);
-    rig.host(&a, &[]);
-    rig.launch(&a, 2, &[x.update()]);
-    rig.launch(&b, 3, &[x.update()]);
-    drop(a);
-    rig.rest();
-    assert_eq!(
-        (rig.order(0), rig.server.scheduler.stream_count()),
-        (vec![], 2)
-    );
-    rig.drain();
-    assert_eq!(
-        (rig.order(0), rig.server.scheduler.stream_count()),
-        (vec![2, 3], 1)
-    );
 }
 
 /// I1, I5: in any order of the awaited tasks, also if two bindings await one task, or one stream holds two.

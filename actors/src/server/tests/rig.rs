@@ -337,12 +337,6 @@ impl Rig {
         };
         self.calls().into_iter().filter_map(flush).collect()
     }
-
-    /// Returns the queue of a stream whose registration may still be in the mailbox.
-    pub(super) fn queue_of_new(&mut self, stream: &super::build::Stream) -> QueueId {
-        self.admit();
-        self.queue_of(stream.id())
-    }
 }
 
 /// The end of a run.

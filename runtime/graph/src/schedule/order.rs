@@ -39,8 +39,7 @@
 //! * Each dependency is visited a bounded number of times. Only the way from a store to the end of a cycle can be walked
 //!   once for each of several stores, if these wait for readers at the end of one long chain.
 //!
-//! `tests/graph` (`storing`, `hard_cases`, `random`) and `tests/graph-fuzz` compare schedules with stores and readers
-//! in any order with their meaning.
+//! `tests/graph-fuzz` compares schedules with stores and readers in any order with their meaning.
 
 use std::collections::{HashMap, HashSet};
 

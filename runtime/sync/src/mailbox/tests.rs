@@ -36,34 +36,6 @@ fn capacity_is_rounded_up_and_a_full_mailbox_returns_the_message() {
 }
 
 #[test]
-fn dropping_the_sender_closes_and_accepted_messages_are_received() {
-    let (tx, mut rx) = small(4);
-    tx.try_send(1).unwrap();
-    tx.try_send(2).unwrap();
-    let probe = tx.probe();
-    drop(tx);
-    assert!(probe.is_closed());
-    let spin = &mut Spinner::new(SpinPolicy::default());
-    assert_eq!(
-        (rx.recv(spin), rx.recv(spin), rx.recv(spin)),
-        (Some(1), Some(2), None)
-    );
-    assert!(rx.is_finished());
-}
-
-#[test]
-fn a_closed_mailbox_refuses_messages() {
-    let (tx, mut rx) = small(2);
-    tx.try_send(1).unwrap();
-    rx.close();
-    assert_eq!(tx.try_send(2), Err(Refused::Closed));
-    assert_eq!(tx.send(3), Err(Refused::Closed));
-    assert!(tx.probe().is_closed() && !rx.is_finished() && rx.has_next());
-    assert_eq!(rx.try_recv(), Some(1));
-    assert!(rx.is_finished());
-}
-
-#[test]
 fn messages_are_built_and_consumed_in_place() {
     let (tx, mut rx) = small::<[u64; 56]>(2);
     assert_eq!(tx.try_send([7; 56]), Ok(0));

@@ -1,11 +1,8 @@
 //! Slots with real threads; the models check the orderings.
 
 use super::*;
-use crate::gate::Gate;
-use crate::mailbox::{Probe, mailbox};
 use crate::poison::PoisonCell;
 use std::collections::HashSet;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -76,20 +73,6 @@ fn a_recycled_slot_has_a_new_generation_and_keeps_its_payload() {
 }
 
 #[test]
-fn acquiring_from_a_full_table_fails_until_a_slot_is_recycled() {
-    let table = Slots::<(), _>::new(2, CountingSink::default());
-    let held = [table.acquire().unwrap(), table.acquire().unwrap()];
-    assert_eq!(table.acquire().err(), Some(Exhausted { limit: 2 }));
-    drop(held);
-    assert!(
-        table.acquire().is_err(),
-        "a dropped slot is not yet recycled"
-    );
-    table.take_dropped(|index, _| table.recycle(index));
-    assert!(table.acquire().is_ok());
-}
-
-#[test]
 fn handles_keep_the_table_alive_and_the_last_one_frees_it() {
     let sink = CountingSink::default();
     let table = Slots::<Option<Arc<()>>, _>::new(100, sink.clone());
@@ -100,22 +83,6 @@ fn handles_keep_the_table_alive_and_the_last_one_frees_it() {
     std::thread::spawn(move || drop(copy)).join().unwrap();
     assert!(weak.upgrade().is_none());
     assert_eq!(Arc::strong_count(&sink.wakes), 1);
-}
-
-#[test]
-fn the_stamp_of_a_drop_is_after_the_sends_before_it() {
-    let (tx, mut rx) = mailbox::<u32>(8, Arc::new(Gate::new()));
-    let table = Slots::<(), Probe<u32>>::new(100, tx.probe());
-    let held = table.acquire().unwrap();
-    let slot = tx.try_reserve().unwrap();
-    // SAFETY: the slot is initialized and committed once.
-    let position = unsafe {
-        slot.as_ptr().write(MaybeUninit::new(held.id().index));
-        tx.commit(slot, || false)
-    };
-    drop(held);
-    table.take_dropped(|_, stamp| assert!(stamp > position));
-    assert_eq!(rx.try_recv_with(|index| *index), Some(0));
 }
 
 #[test]

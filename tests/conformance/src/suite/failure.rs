@@ -207,13 +207,17 @@ pub(crate) fn bytes_between_hundreds_of_poisoned_ranges_stay_clean(on: On) {
     }
 }
 
-/// I7: no cube ran, so the outputs are not defined.
+/// I7: no cube ran, so the outputs are not defined, and the inputs do not matter.
 pub(crate) fn launch_of_zero_cubes_does_not_heal_its_outputs(on: On) {
     let (_rig, client, stream) = on.start();
     let (boom, set) = (boom(on, &client), set(&client));
-    let values = stream.put(&[1_u32; 8]);
+    let [values, other] = [1_u32, 2].map(|value| stream.put(&[value; 8]));
     boom.launch(&stream, &values).unwrap();
     let none = CubeCount::cover(0, 256);
+    stream
+        .launch(&transfer(&client), none.clone(), across(&values, &other))
+        .unwrap();
+    assert_eq!(stream.get(&other), [2; 8]);
     stream.launch(&set, none.clone(), to(&values, 9)).unwrap();
     assert_failed(&stream, &values);
     let recording = stream

@@ -1,6 +1,7 @@
-//! Random graphs of the fuzzer's corpus, and its graphs for known errors of graph compilers, compared with NumPy.
+//! Random graphs of the fuzzer's corpus, its graphs for known errors of graph compilers, and every operation, compared
+//! with NumPy.
 
-use millstream_graph_fuzz::{Case, Mode, Runner, corpus, named};
+use millstream_graph_fuzz::{Case, Mode, Runner, corpus, named, operations};
 use rstest::rstest;
 
 use crate::subject::unavailable;
@@ -29,5 +30,12 @@ fn random_graphs_of_the_corpus_agree_with_numpy_i1_i4_i7(#[case] mode: &str, #[c
 
 #[test]
 fn named_graphs_agree_with_numpy_i1_i4_i7() {
-    assert_right(named().map(Result::unwrap), &[Mode::of("vulkan").unwrap()]);
+    let modes = ["vulkan", "failing-vulkan"].map(|mode| Mode::of(mode).unwrap());
+    assert_right(named().map(Result::unwrap), &modes);
+}
+
+#[test]
+fn every_operation_agrees_with_numpy_for_every_type() {
+    let cases = operations().map(Result::unwrap);
+    assert_right(cases, &[Mode::of("parts-vulkan").unwrap()]);
 }

@@ -7,8 +7,6 @@
 mod branches;
 #[path = "../../../../graph/crossing_stores.rs"]
 mod crossing_stores;
-#[path = "../../../../graph/expected.rs"]
-mod expected;
 #[path = "../../../../graph/failures.rs"]
 mod failures;
 #[path = "../../../../graph/functions.rs"]
@@ -21,10 +19,6 @@ mod hard_cases;
 mod models;
 #[path = "../../../../graph/multi_output.rs"]
 mod multi_output;
-#[path = "../../../../graph/operations.rs"]
-mod operations;
-#[path = "../../../../graph/oracle.rs"]
-mod oracle;
 #[path = "../../../../graph/running.rs"]
 mod running;
 #[path = "../../../../graph/split_reductions.rs"]
@@ -37,8 +31,8 @@ mod support;
 #[path = "../../../../graph/tuned.rs"]
 mod tuned;
 
-use millstream::DType;
-use rstest::rstest;
+use millstream::ComputeClient;
+use millstream::graph::{CompiledSchedule, LazyBuffer, Schedule};
 use rstest_reuse::template;
 
 /// The devices of the tests.
@@ -53,6 +47,12 @@ pub(crate) const ONE: support::On = support::On::Vulkan;
 /// A device that runs kernels in Rust.
 pub(crate) const WITH_RUST_KERNELS: support::On = support::On::Cpu;
 
+/// Compiles the schedule of one root.
+pub(crate) fn compile(client: &ComputeClient, root: &LazyBuffer) -> CompiledSchedule {
+    let schedule = Schedule::create_one(root).expect("the root is valid");
+    schedule.compile(client).expect("the schedule compiles")
+}
+
 /// Whether kernels take long to compile for this device.
 pub(crate) fn compiles_slowly(_on: support::On) -> bool {
     true
@@ -61,11 +61,4 @@ pub(crate) fn compiles_slowly(_on: support::On) -> bool {
 /// The checks of Vulkan know no recorded graphs.
 pub(crate) fn recorded_graphs(_checks: &dyn millstream_conformance::Checks) -> Option<Vec<String>> {
     None
-}
-
-#[rstest]
-fn split_reductions_of_halves_and_integers_equal_whole_ones(
-    #[values(DType::Bf16, DType::I64)] dtype: DType,
-) {
-    split_reductions::every_reduction(ONE, dtype);
 }
