@@ -46,7 +46,8 @@
 //!   nodes.
 //! * Members are listed users first, operands last.
 //!
-//! Time and memory are linear in the number of nodes: an equal use is searched among those of the group, which are few.
+//! Time and memory are linear in the number of nodes: the uses of a node, or those of a group, are searched by the
+//! shorter list.
 //!
 //! `tests/schedules.rs` states what is fused; `tests/graph` (`random`, `oracle`) and `tests/graph-fuzz` compare the
 //! values of fused expressions with their meaning.
@@ -273,10 +274,16 @@ impl<'a> Fuser<'a> {
             (AccessPattern::Whole(None), AccessPattern::Whole(None)) => true,
             _ => false,
         };
-        // Many groups may use a node, but a group uses few nodes.
-        let of_node = found.uses.iter().filter(|(needed, _)| *needed == local);
-        let mut of_node = of_node.filter_map(|(_, place)| uses.get(*place as usize));
-        if let Some(known) = of_node.find(same) {
+        // Many groups may use a node, but a group uses few nodes: search the shorter list.
+        let known = if uses.len() <= found.uses.len() {
+            let mut of_group = uses.iter().filter(|usage| usage.group == group);
+            of_group.find(same)
+        } else {
+            let of_node = found.uses.iter().filter(|(needed, _)| *needed == local);
+            let mut of_node = of_node.filter_map(|(_, place)| uses.get(*place as usize));
+            of_node.find(same)
+        };
+        if let Some(known) = known {
             return known.use_id;
         }
         found.uses.push((local, uses.len() as u32));
