@@ -53,6 +53,7 @@ impl Builder<'_> {
         }
         made.body = std::mem::take(&mut self.code);
         made.inputs = std::mem::take(&mut self.inputs);
+        made.prefetches = std::mem::take(&mut self.prefetches);
         self.directs.clear();
         self.forget(&body);
 
@@ -139,7 +140,7 @@ impl Builder<'_> {
             return Err(unsupported(self.nest, value));
         };
         let dtype = self.nest.values[usize::from(of)].dtype;
-        let reducer = crate::kernels::reducer(op, dtype, self.level);
+        let reducer = crate::kernels::reducers::reducer(op, dtype, self.level);
         let reducer = reducer.ok_or_else(|| unsupported(self.nest, value))?;
         let slot = self.outer_register(reducer.accumulator_bytes);
         let best = match reducer.is_index {
