@@ -158,17 +158,6 @@ impl Path {
     };
 }
 
-impl Path {
-    /// Resets everything but the strides.
-    #[inline]
-    pub(crate) fn clear(&mut self) {
-        self.base = std::ptr::null_mut();
-        self.origin = 0;
-        self.is_direct = false;
-        self.bytes = (0, 0);
-    }
-}
-
 /// Merges neighbouring axes where every path allows it, and drops axes of length 1. The order stays. Axes without
 /// elements become no axes: they have no index, and no length is divided by zero.
 pub(crate) fn collapse(

@@ -140,7 +140,7 @@ impl Builder<'_> {
             return Err(unsupported(self.nest, value));
         };
         let dtype = self.nest.values[usize::from(of)].dtype;
-        let reducer = crate::kernels::reducers::reducer(op, dtype, self.level);
+        let reducer = crate::kernels::reducer(op, dtype, self.level);
         let reducer = reducer.ok_or_else(|| unsupported(self.nest, value))?;
         let slot = self.outer_register(reducer.accumulator_bytes);
         let best = match reducer.is_index {

@@ -4,7 +4,7 @@ use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp, scalar};
 
 use super::{Fused, Node, NodeId, PrefetchKind, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::{FEW, Reducer};
-use crate::kernels::reducers::reducer;
+use crate::kernels::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
 use crate::slot::SlotId;

@@ -7,7 +7,6 @@
 //! | `cast` | casts between types |
 //! | `reduce` | reductions of many elements to one |
 //! | `arg` | the index of the least or greatest element |
-//! | `reducers` | the loops of each reduction |
 //! | `place` | copies, gathers and scatters |
 //! | `random` | Philox4x32-10 |
 //!
@@ -20,9 +19,13 @@ pub(crate) mod map;
 pub(crate) mod place;
 pub(crate) mod random;
 pub(crate) mod reduce;
-pub(crate) mod reducers;
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+use millstream_ir::{DType, ReduceOp, scalar};
+use reduce::{Greatest, Least, Prod, Reducer, Sum};
+
+use crate::level::Level;
 
 /// Matches a value: expands to `$body` with `$t` as the type of the pattern that fits, or to `$else`.
 macro_rules! match_type {
@@ -98,4 +101,23 @@ unsafe fn operand<T: Copy, const SCALAR: bool>(from: *const u8) -> impl Fn(usize
     let scalar = SCALAR.then(|| unsafe { *from });
     // SAFETY: the caller's promise.
     move |index| scalar.unwrap_or_else(|| unsafe { *from.add(index) })
+}
+
+/// Returns the loops of a reduction, if the element type has it.
+pub(crate) fn reducer(op: ReduceOp, dtype: DType, level: Level) -> Option<Reducer> {
+    let neutral = match (op, dtype) {
+        // Sums and products of these are accumulated as `f64`.
+        (ReduceOp::Sum | ReduceOp::Prod, DType::F32) => scalar::neutral(op, DType::F64),
+        _ => scalar::neutral(op, dtype),
+    };
+    Some(with_type!(dtype, T => match op {
+        ReduceOp::Sum => reduce::of::<T, Sum>(neutral, level),
+        // A product of several elements of `f32` loses more precision than a sum.
+        ReduceOp::Prod => Reducer { stack: None, ..reduce::of::<T, Prod>(neutral, level) },
+        ReduceOp::Min => reduce::of::<T, Least>(neutral, level),
+        ReduceOp::Max => reduce::of::<T, Greatest>(neutral, level),
+        ReduceOp::ArgMin => return arg::reducer::<T, Least>(level),
+        ReduceOp::ArgMax => return arg::reducer::<T, Greatest>(level),
+        _ => return None,
+    }, else return None))
 }

@@ -116,7 +116,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Builds the paths. Their memory is reused from launch to launch, so every field that is read later is set here.
+    /// Builds the paths. Their memory is reused from launch to launch.
     #[inline]
     fn place_all(
         &self,
@@ -129,11 +129,9 @@ impl Launch {
         paths.resize(plan.inputs.len() + plan.targets.len(), Path::NONE);
         let (of_inputs, of_targets) = paths.split_at_mut(plan.inputs.len());
         for (path, input) in of_inputs.iter_mut().zip(&plan.inputs) {
-            path.clear();
+            *path = Path::NONE;
             match input.kind {
                 InputKind::Index(axis) => {
-                    path.outer[..self.outer.rank].fill(0);
-                    path.inner[..self.inner.rank].fill(0);
                     let axis = usize::from(axis);
                     match axis.checked_sub(nest.outer) {
                         None => path.outer[axis] = 1,
@@ -152,7 +150,7 @@ impl Launch {
             }
         }
         for (path, target) in of_targets.iter_mut().zip(&plan.targets) {
-            path.clear();
+            *path = Path::NONE;
             self.strides(nest, target.access, words, path);
             self.place(nest, target.access, views, words, path, target.scope)?;
         }
