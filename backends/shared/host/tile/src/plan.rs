@@ -137,6 +137,15 @@ pub(crate) struct Target {
     pub(crate) staging: SlotId,
 }
 
+/// Elements of a row that are prefetched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Prefetch {
+    /// The elements that an input reads in the next step, or in the first step of the next row.
+    Input(u16),
+    /// The elements that a target stores in this step, in the last pass.
+    Target(u16),
+}
+
 /// A gather that may be read in runs. Its elements are read like those of an access, and in place if they are
 /// contiguous.
 #[derive(Clone, Debug)]
@@ -188,6 +197,8 @@ pub(crate) struct Pass {
     pub(crate) body: Vec<Instruction>,
     /// Set if the body only folds an input: then a long row is folded at once, or several steps across rows.
     pub(crate) direct_fold: Option<DirectFold>,
+    /// What the body prefetches, with the slots of the addresses.
+    pub(crate) prefetches: Vec<(Prefetch, SlotId)>,
     /// What follows the last step: the results of reductions, and values computed from them once a row.
     pub(crate) end: Vec<Instruction>,
 }
@@ -219,8 +230,6 @@ pub(crate) struct Plan {
     pub(crate) unit: u32,
     pub(crate) registers: u32,
     pub(crate) retained: u32,
-    /// The slots of retained values, each with the bytes per lane of those before it, and its own.
-    pub(crate) retained_slots: Vec<(SlotId, usize, usize)>,
     /// The approximate cost of an element, in 1 / `COST_UNIT` nanoseconds.
     pub(crate) cost: u64,
     /// Whether a body has machine code.

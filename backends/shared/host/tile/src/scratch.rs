@@ -30,6 +30,7 @@ pub(crate) fn with_cached<T: Default, R>(
 pub(crate) struct Scratch {
     lines: Vec<Line>,
     slots: Vec<*mut u8>,
+    strides: Vec<isize>,
 }
 
 /// Reserved memory of a [`Scratch`]. Its contents are undefined.
@@ -37,6 +38,8 @@ pub(crate) struct Buffers<'a> {
     /// Bytes that begin at a cache line.
     pub(crate) memory: *mut u8,
     pub(crate) slots: &'a mut [*mut u8],
+    /// As many as slots.
+    pub(crate) strides: &'a mut [isize],
 }
 
 thread_local! {
@@ -59,10 +62,12 @@ impl Scratch {
         }
         if self.slots.len() < slots {
             self.slots.resize(slots, std::ptr::null_mut());
+            self.strides.resize(slots, 0);
         }
         Buffers {
             memory: self.lines.as_mut_ptr().cast(),
             slots: &mut self.slots[..slots],
+            strides: &mut self.strides[..slots],
         }
     }
 }

@@ -10,6 +10,8 @@ pub(crate) enum Slot {
     Scalar(u32),
     /// A register: the bytes per lane, and the number, of the registers before it.
     Register { unit: u32, index: u32 },
-    /// The current place of an input, a target or a retained value.
+    /// As a register, with a part for each step.
+    Retained { unit: u32, size: u32 },
+    /// The current place of an input or a target.
     Placed,
 }

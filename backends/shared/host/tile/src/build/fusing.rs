@@ -34,11 +34,12 @@ mod here {
     use std::sync::Arc;
 
     use millstream_ir::DType;
-    use millstream_ir::nest::{Op, Stride, Value};
+    use millstream_ir::nest::{Level, Op, Stride, Value};
 
     use super::*;
-    use crate::fuse::{self, Fused, Node, Recipe};
-    use crate::plan::{InputKind, Instruction};
+    use crate::fuse::{self, Fused, Node, PrefetchKind, Recipe};
+    use crate::plan::{InputKind, Instruction, Prefetch, Scope};
+    use crate::slot::SlotId;
 
     /// A loop with fewer operations is not worth machine code, unless it folds.
     const OPERATIONS_MIN: usize = 2;
@@ -112,7 +113,11 @@ mod here {
             // All folds, which take registers of their own, or none: a part of them gains nothing. An attempt that fails
             // leaves nothing behind.
             for folds in [&folds[..], &[]] {
-                let before = (self.slots.clone(), self.places.clone());
+                let before = (
+                    self.slots.clone(),
+                    self.places.clone(),
+                    self.prefetches.len(),
+                );
                 let others: Vec<&Accumulator> = left.clone();
                 let is_folded = |value| folds.iter().any(|fold| fold.value == value);
                 left.retain(|fold| !is_folded(fold.value));
@@ -122,7 +127,8 @@ mod here {
                     return true;
                 }
                 *left = others;
-                (self.slots, self.places) = before;
+                (self.slots, self.places) = (before.0, before.1);
+                self.prefetches.truncate(before.2);
             }
             false
         }
@@ -163,18 +169,13 @@ mod here {
                     recipe.outputs.push((id, self.destination(id, false)));
                 }
             }
-            // The streaming loop is only worthwhile if everything is stored directly. Several buffers are not streamed:
-            // the processor evicts half-written lines of one while it computes the other (`exp(x)` and `x + 1` of 16 M
-            // took 19 ms instead of 10).
-            recipe.may_stream = self.nest.inner == 0 && is_direct && recipe.outputs.len() == 1;
-            // A row is computed faster than its memory arrives.
-            if self.rows_are_uniform() && self.shape.passes > 1 {
-                let inputs = self.inputs.iter();
-                let inputs = inputs.map(|input| &self.plan.inputs[usize::from(*input)]);
-                let inputs = inputs.filter(|input| self.moves_by_row(input.kind));
-                let targets = self.plan.targets.iter().map(|target| target.slot);
-                recipe.prefetched = inputs.map(|input| input.slot).chain(targets).collect();
-            }
+            // The streaming loop is only worthwhile if everything is stored directly. Several buffers are streamed
+            // only if the loop is light: otherwise the processor evicts half-written lines of one buffer while it
+            // computes the other (`exp(x)` and `x + 1` of 16 M took 19 ms instead of 10).
+            recipe.may_stream = self.nest.inner == 0
+                && is_direct
+                && (recipe.outputs.len() == 1 || fuse::is_light(&recipe));
+            recipe.prefetched = self.prefetched(fuse::is_light(&recipe));
             let partials: Vec<_> = recipe.folds.iter().map(|(_, _, slot)| *slot).collect();
             let Some(code) = Fused::compile(recipe, self.level) else {
                 return false;
@@ -188,13 +189,55 @@ mod here {
             true
         }
 
-        fn moves_by_row(&self, kind: InputKind) -> bool {
-            let InputKind::Elements(access) = kind else {
-                return false;
+        /// Returns what a loop over a row prefetches, because a row is computed faster than its memory arrives: the
+        /// lines written next, and the lines read in the next row. The last pass but one prefetches if it computes
+        /// enough to hide the cost; otherwise the last pass, which waits for memory anyway, prefetches the reads.
+        fn prefetched(&mut self, is_light: bool) -> Vec<(PrefetchKind, SlotId)> {
+            let passes = self.shape.passes;
+            let is_before = !is_light && self.now + 2 == passes;
+            let has_fetched = self
+                .plan
+                .passes
+                .iter()
+                .any(|pass| !pass.prefetches.is_empty());
+            let is_last = passes > 1 && self.now + 1 == passes && !has_fetched;
+            if !self.rows_are_uniform() || !(is_before || is_last) {
+                return Vec::new();
+            }
+            let nest = self.nest;
+            let moves = |access: u16| {
+                let access = &nest.accesses[usize::from(access)];
+                let is_f32 = nest.buffers[usize::from(access.buffer)].dtype == DType::F32;
+                let mut outer = access.strides.iter().take(nest.outer);
+                is_f32 && outer.any(|stride| *stride != Stride::Zero)
             };
-            let strides = self.nest.accesses[usize::from(access)].strides.iter();
-            let mut outer = strides.take(self.nest.outer);
-            outer.any(|stride| *stride != Stride::Zero)
+            let mut found = Vec::new();
+            // The targets of the last pass are in this order.
+            let stores = nest.stores.iter();
+            let stores = stores.filter(|s| s.level == Level::Inner && s.scatter.is_none());
+            for (index, store) in stores.enumerate() {
+                if is_before && moves(store.access) {
+                    found.push((PrefetchKind::Write, Prefetch::Target(index as u16)));
+                }
+            }
+            let mut known = Vec::new();
+            for (index, input) in self.plan.inputs.iter().enumerate() {
+                if let InputKind::Elements(access) = input.kind
+                    && input.scope == Scope::Inner
+                    && moves(access)
+                    && !known.contains(&access)
+                {
+                    known.push(access);
+                    found.push((PrefetchKind::Read, Prefetch::Input(index as u16)));
+                }
+            }
+            let mut prefetched = Vec::new();
+            for (what, prefetch) in found {
+                let slot = self.slots.placed();
+                self.prefetches.push((prefetch, slot));
+                prefetched.push((what, slot));
+            }
+            prefetched
         }
     }
 }

@@ -23,7 +23,9 @@ use millstream_ir::nest::{Level as NestLevel, Op, ValueId, Word};
 
 use crate::compile_error::CompileError;
 use crate::level::Level;
-use crate::plan::{IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Scope, Template, Way};
+use crate::plan::{
+    IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template, Way,
+};
 use crate::slot::SlotId;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
@@ -52,6 +54,7 @@ pub(crate) fn build(nest: &Nest, way: Way) -> Result<Plan, CompileError> {
         inputs: Vec::new(),
         directs: Vec::new(),
         in_body: false,
+        prefetches: Vec::new(),
     };
     builder.scalars();
     builder.outer_values(0)?;
@@ -80,6 +83,8 @@ struct Builder<'a> {
     in_body: bool,
     /// The values of the body that are computed directly into a target, with the targets.
     directs: Vec<(ValueId, usize)>,
+    /// What the body prefetches.
+    prefetches: Vec<(Prefetch, SlotId)>,
 }
 
 impl Builder<'_> {

@@ -53,6 +53,7 @@ impl Builder<'_> {
         }
         made.body = std::mem::take(&mut self.code);
         made.inputs = std::mem::take(&mut self.inputs);
+        made.prefetches = std::mem::take(&mut self.prefetches);
         self.directs.clear();
         self.forget(&body);
 

@@ -10,7 +10,6 @@ pub(super) struct Slots {
     pub(super) unit: u32,
     pub(super) registers: u32,
     pub(super) retained: u32,
-    pub(super) retained_slots: Vec<(SlotId, usize, usize)>,
     /// Free registers of a body, by size.
     free: [Vec<SlotId>; 4],
     /// Registers in use that can be freed: slot and size.
@@ -61,9 +60,10 @@ impl Slots {
     pub(super) fn retained(&mut self, size: usize) -> SlotId {
         let unit = self.retained;
         self.retained += size as u32;
-        let slot = self.placed();
-        self.retained_slots.push((slot, unit as usize, size));
-        slot
+        self.push(Slot::Retained {
+            unit,
+            size: size as u32,
+        })
     }
 
     /// Frees the register of a slot, if it is one that can be freed.

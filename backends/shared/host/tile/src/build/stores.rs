@@ -102,7 +102,6 @@ impl Builder<'_> {
         let plan = &mut self.plan;
         (plan.slots, plan.scalars) = (slots.slots, slots.scalars);
         (plan.unit, plan.registers, plan.retained) = (slots.unit, slots.registers, slots.retained);
-        plan.retained_slots = slots.retained_slots;
         (plan.cost, plan.moves) = (cost(plan), nest.inner == 0 && moves(plan));
         Ok(())
     }

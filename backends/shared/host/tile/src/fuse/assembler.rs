@@ -2,10 +2,7 @@
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, OpKind, Register};
 
-use super::codes::{
-    BROADCAST, FILL, LOAD, LOAD_LAST, PREFETCH_READ, PREFETCH_WRITE, STORE, STORE_LAST, STREAM,
-    Wide,
-};
+use super::codes::{BROADCAST, FILL, LOAD, LOAD_LAST, STORE, STORE_LAST, STREAM, Wide};
 use super::{Node, NodeId, Recipe};
 use crate::level::Level;
 use crate::slot::SlotId;
@@ -310,8 +307,7 @@ impl<'a> Assembler<'a> {
 
     /// Loads a vector of a tile, of which only the existing lanes are read; the others become zero.
     pub(super) fn load(&mut self, to: Vector, slot: SlotId) {
-        self.prefetch(PREFETCH_READ, slot);
-        let from = self.lanes_at(slot, 0);
+        let from = self.lanes_at(slot);
         match (self.is_tail, self.is_512) {
             (false, _) => self.emit(LOAD, &[to.into(), from]),
             (true, true) => self.emit(LOAD, &[to.into(), from, Operand::Lanes(LAST_BITS)]),
@@ -321,23 +317,12 @@ impl<'a> Assembler<'a> {
 
     /// Stores the existing lanes of a vector; the others keep their memory.
     pub(super) fn store(&mut self, slot: SlotId, from: Vector) {
-        self.prefetch(PREFETCH_WRITE, slot);
-        let to = self.lanes_at(slot, 0);
+        let to = self.lanes_at(slot);
         match (self.is_tail, self.is_512) {
             (false, _) if self.streams => self.emit(STREAM, &[to, from.into()]),
             (false, _) => self.emit(STORE, &[to, from.into()]),
             (true, true) => self.emit(STORE, &[to, from.into(), Operand::Lanes(LAST_BITS)]),
             (true, false) => self.emit(STORE_LAST, &[to, LAST_LANES.into(), from.into()]),
-        }
-    }
-
-    /// Prefetches what lies one page after the current vector of a tile, if the recipe says so: processors prefetch
-    /// within a page only. An invalid address does nothing.
-    fn prefetch(&mut self, code: Wide, slot: SlotId) {
-        const PAGE_BYTES: i64 = 4096;
-        if !self.is_tail && self.recipe.prefetched.contains(&slot) {
-            let at = self.lanes_at(slot, PAGE_BYTES);
-            self.emit(code, &[at]);
         }
     }
 
@@ -377,11 +362,11 @@ impl<'a> Assembler<'a> {
         self.push(Instruction::with2(Code::Mov_r64_rm64, to, from));
     }
 
-    /// Returns the current vector of a tile whose address has a register, or what lies `ahead` bytes after it.
-    fn lanes_at(&self, slot: SlotId, ahead: i64) -> Operand {
+    /// Returns the current vector of a tile whose address has a register.
+    pub(super) fn lanes_at(&self, slot: SlotId) -> Operand {
         let found = self.pointers.iter().find(|(known, _)| *known == slot);
         let base = found.map_or(SLOTS, |(_, base)| *base);
-        let offset = (4 * self.vector_of_block * self.width()) as i64 + ahead;
+        let offset = (4 * self.vector_of_block * self.width()) as i64;
         Operand::Memory(MemoryOperand::new(
             base,
             LANE,

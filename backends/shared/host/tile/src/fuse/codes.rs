@@ -49,7 +49,7 @@ codes! {
     /// The upper half of a vector, and of half of one; the lower half stays what it is.
     UPPER_HALF: EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8, INVALID;
     UPPER_QUARTER: EVEX_Vextractf32x4_xmmm128_k1z_ymm_imm8, VEX_Vextractf128_xmmm128_ymm_imm8;
+    STORE_FEW: EVEX_Vmovups_xmmm128_k1z_xmm, VEX_Vmovups_xmmm128_xmm;
     PREFETCH_READ: Prefetcht0_m8, Prefetcht0_m8;
     PREFETCH_WRITE: Prefetchw_m8, Prefetchw_m8;
-    STORE_FEW: EVEX_Vmovups_xmmm128_k1z_xmm, VEX_Vmovups_xmmm128_xmm;
 }

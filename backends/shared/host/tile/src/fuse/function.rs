@@ -4,11 +4,32 @@
 //! partial results of its own. The remaining lanes follow, vector by vector, the last one masked.
 
 use iced_x86::{Code, Instruction, Register};
+use millstream_ir::{BinaryOp, UnaryOp};
 
 use super::assembler::{
     Assembler, END, LANE, LANES, Operand, POINTERS, POINTERS_CALLER_SAVED, Vector,
 };
-use super::{Node, NodeId, SIDE_BY_SIDE};
+use super::codes::{PREFETCH_READ, PREFETCH_WRITE};
+use super::{Node, NodeId, PrefetchKind, Recipe, SIDE_BY_SIDE};
+
+/// With more operations per vector, computing hides the time of memory.
+const LIGHT_OPERATIONS: usize = 6;
+
+/// Returns `true` if there is little work besides reading, writing and folding.
+pub(crate) fn is_light(recipe: &Recipe) -> bool {
+    let is_slow = |node: &Node| {
+        matches!(
+            node,
+            Node::Unary(UnaryOp::Exp | UnaryOp::Tanh | UnaryOp::Sqrt, _)
+                | Node::Binary(BinaryOp::Div, ..)
+        )
+    };
+    let operations = recipe
+        .nodes
+        .iter()
+        .filter(|node| node.operands().count() > 0);
+    operations.count() <= LIGHT_OPERATIONS && !recipe.nodes.iter().any(is_slow)
+}
 
 impl Assembler<'_> {
     /// Emits the whole function.
@@ -86,6 +107,10 @@ impl Assembler<'_> {
                 None => self.refuse(),
             }
         }
+        // Prefetches are optional: they get the registers that are left.
+        let left = POINTERS.iter().skip(self.pointers.len());
+        let prefetched = recipe.prefetched.iter().map(|(_, slot)| *slot);
+        self.pointers.extend(prefetched.zip(left.copied()));
     }
 
     /// Returns the places that nodes have for the whole loop: registers with a scalar in every lane, and constants.
@@ -119,6 +144,9 @@ impl Assembler<'_> {
                 self.places[id] = Some(self.node(*node).into());
             }
             self.emit_outputs(id as NodeId);
+        }
+        if !self.is_tail {
+            self.prefetch();
         }
     }
 
@@ -154,5 +182,19 @@ impl Assembler<'_> {
     fn loaded(&mut self, id: NodeId) -> Vector {
         self.load_lanes(id);
         self.in_register(id)
+    }
+
+    /// Prefetches lines whose address has a register.
+    fn prefetch(&mut self) {
+        for (what, slot) in &self.recipe.prefetched {
+            if self.pointers.iter().any(|(known, _)| known == slot) {
+                let line = self.lanes_at(*slot);
+                let code = match what {
+                    PrefetchKind::Read => PREFETCH_READ,
+                    PrefetchKind::Write => PREFETCH_WRITE,
+                };
+                self.emit(code, &[line]);
+            }
+        }
     }
 }

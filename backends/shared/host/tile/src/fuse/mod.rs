@@ -65,6 +65,7 @@ use crate::kernels::reduce::SIDE_BY_SIDE;
 use crate::level::Level;
 use crate::slot::SlotId;
 use assembler::Assembler;
+pub(crate) use function::is_light;
 
 /// The index of a node: that of the value in its nest.
 pub(crate) type NodeId = u16;
@@ -94,6 +95,13 @@ impl Node {
     }
 }
 
+/// What a line is prefetched for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PrefetchKind {
+    Read,
+    Write,
+}
+
 /// The computation of a fused loop: all values are `f32`, and each node uses earlier ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recipe {
@@ -102,8 +110,8 @@ pub(crate) struct Recipe {
     pub(crate) outputs: Vec<(NodeId, SlotId)>,
     /// Whether the loop may bypass the caches when it stores.
     pub(crate) may_stream: bool,
-    /// The slots of which the elements one page ahead are prefetched.
-    pub(crate) prefetched: Vec<SlotId>,
+    /// Lines to be prefetched: what is read, and what is written next.
+    pub(crate) prefetched: Vec<(PrefetchKind, SlotId)>,
     /// The nodes that are folded: all lanes of a node become [`FEW`](crate::kernels::reduce::FEW) elements at a slot.
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
 }

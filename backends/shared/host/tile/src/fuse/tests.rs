@@ -2,7 +2,7 @@
 
 use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp, scalar};
 
-use super::{Fused, Node, NodeId, Recipe, has_binary, has_unary};
+use super::{Fused, Node, NodeId, PrefetchKind, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::{FEW, Reducer};
 use crate::kernels::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
@@ -118,8 +118,6 @@ fn random_recipe(state: &mut u64) -> Recipe {
         outputs,
         folds: (0..folds).map(fold).collect(),
         may_stream: folds == 0,
-        // What lies there does not exist.
-        prefetched: vec![0, 3],
         ..Recipe::default()
     }
 }
@@ -211,6 +209,35 @@ fn random_loops_are_bit_identical_to_operations_and_folds_over_tiles() {
         compiled > all / 2,
         "{compiled} of {all} have registers enough"
     );
+}
+
+#[test]
+fn prefetched_addresses_may_be_invalid_and_change_nothing() {
+    for level in levels() {
+        let mut recipe = Recipe {
+            nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
+            outputs: vec![(1, 1)],
+            prefetched: vec![
+                (PrefetchKind::Read, 2),
+                (PrefetchKind::Write, 3),
+                (PrefetchKind::Write, 0),
+            ],
+            ..Recipe::default()
+        };
+        let input = numbers(1);
+        let mut outs = [[7.5_f32; 48]; 2];
+        for out in &mut outs {
+            let fused = Fused::compile(recipe.clone(), level).expect("the loop compiles");
+            let mut slots = [std::ptr::dangling_mut(); 4];
+            slots[..2]
+                .copy_from_slice(&[input.as_ptr().cast_mut().cast(), out.as_mut_ptr().cast()]);
+            // SAFETY: 45 elements exist and have room; prefetched addresses are not accessed.
+            unsafe { fused.run(&slots, 45, false) };
+            recipe.prefetched.clear();
+        }
+        let bits = outs.map(|out| out.map(f32::to_bits));
+        assert_eq!(bits[0], bits[1], "{level:?}");
+    }
 }
 
 #[test]

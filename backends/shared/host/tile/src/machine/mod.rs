@@ -1,6 +1,6 @@
 //! Runs pieces of a launch: places slots, and executes the instructions.
 
-mod direct_folds;
+mod constant_strides;
 mod placement;
 mod runs;
 
@@ -75,10 +75,14 @@ impl At {
 pub(crate) struct Machine<'a> {
     job: Job<'a>,
     slots: &'a mut [*mut u8],
+    /// The distance of each slot to its place in the next row or step, if it is constant.
+    strides: &'a mut [isize],
     scalars: *const u64,
     retained: *mut u8,
     /// The axes of the tile, if tiles are blocks.
     block: Axes,
+    /// The lane that the slots of retained values point to.
+    retained_lane: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -93,8 +97,11 @@ impl<'a> Machine<'a> {
         let registers =
             plan.unit as usize * job.launch.tiles.lanes + plan.registers as usize * REGISTER_GAP;
         let retained = plan.retained as usize * job.launch.retained_lanes;
-        let Buffers { memory, slots } =
-            scratch.reserve(scalars + registers + retained, plan.slots.len());
+        let Buffers {
+            memory,
+            slots,
+            strides,
+        } = scratch.reserve(scalars + registers + retained, plan.slots.len());
         let at = |bytes: usize| memory.wrapping_add(bytes);
         for (to, slot) in slots.iter_mut().zip(&plan.slots) {
             *to = match *slot {
@@ -102,6 +109,9 @@ impl<'a> Machine<'a> {
                 Slot::Register { unit, index } => at(scalars
                     + unit as usize * job.launch.tiles.lanes
                     + index as usize * REGISTER_GAP),
+                Slot::Retained { unit, .. } => {
+                    at(scalars + registers + unit as usize * job.launch.retained_lanes)
+                }
                 Slot::Placed => std::ptr::null_mut(),
             };
         }
@@ -109,12 +119,14 @@ impl<'a> Machine<'a> {
         let mut machine = Self {
             job,
             slots,
+            strides,
             scalars: memory.cast(),
             retained,
             block: Axes {
                 rank: 2,
                 ..Axes::NONE
             },
+            retained_lane: 0,
         };
         // SAFETY: the scratch memory has room for the scalars; the caller's promises.
         unsafe {
@@ -186,7 +198,7 @@ impl<'a> Machine<'a> {
                 // SAFETY: as above.
                 #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
                 Instruction::Fused(fused) => unsafe {
-                    fused.run(self.slots, n, self.job.launch.streams)
+                    fused.run(self.slots, n, self.job.launch.streams);
                 },
             }
         }
@@ -197,9 +209,25 @@ impl<'a> Machine<'a> {
     /// # Safety
     /// They exist, and no other thread runs them.
     pub(crate) unsafe fn run(&mut self, pieces: Range<usize>) {
+        let advances = match self.job.plan.template {
+            Template::Row => {
+                let advances = pieces.len() > 1 && self.rows_have_constant_strides();
+                advances.then_some(Scope::Outer)
+            }
+            Template::Column => {
+                let advances =
+                    self.job.launch.inner.total > 1 && self.steps_have_constant_strides();
+                advances.then_some(Scope::Inner)
+            }
+        };
+        let first = pieces.start;
         for piece in pieces {
+            let is_placed = advances == Some(Scope::Outer) && piece > first;
+            if is_placed {
+                self.advance();
+            }
             // SAFETY: the caller's promises.
-            unsafe { self.piece(piece) };
+            unsafe { self.piece(piece, is_placed, advances == Some(Scope::Inner)) };
         }
         #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
         if self.job.launch.streams {
@@ -224,8 +252,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs one row, or one tile of rows.
-    unsafe fn piece(&mut self, piece: usize) {
+    /// Runs one row, or one tile of rows. If `is_placed`, every slot is in its place already. If `steps_advance`, slots
+    /// advance from step to step by constant strides.
+    unsafe fn piece(&mut self, piece: usize, is_placed: bool, steps_advance: bool) {
         let Job { plan, launch, .. } = self.job;
         let tiles = &launch.tiles;
         let is_row = plan.template == Template::Row;
@@ -242,15 +271,18 @@ impl<'a> Machine<'a> {
         let last = plan.passes.len() - 1;
         // SAFETY: the caller's promises.
         unsafe {
-            self.place_inputs(&plan.row_inputs, whole);
+            if !is_placed {
+                self.place_inputs(&plan.row_inputs, whole);
+            }
             self.execute(&plan.row_values, n);
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, n);
-                let steps = match self.fold_directly(pass, (start, n)) {
-                    true => 0,
-                    false => steps,
-                };
-                for step in 0..steps {
+                let mut steps = 0..steps;
+                if is_row && let Some(fold) = self.long_fold(pass) {
+                    self.fold_long_row(&fold, piece);
+                    steps.end = 0;
+                }
+                for step in steps {
                     let (inner, lanes) = match is_row {
                         true => {
                             let tile = tiles.tile(&launch.inner, step);
@@ -258,6 +290,19 @@ impl<'a> Machine<'a> {
                         }
                         false => ((step, 1), n),
                     };
+                    if is_placed {
+                        self.execute(&pass.body, lanes);
+                        continue;
+                    }
+                    if steps_advance && step > 0 {
+                        if let Some(fold) = &pass.direct_fold {
+                            self.fold_steps(fold, n);
+                            break;
+                        }
+                        self.advance_to(step);
+                        self.execute(&pass.body, n);
+                        continue;
+                    }
                     let lane = if is_row { inner.0 } else { step * tiles.lanes };
                     self.at_step(inner.0, lane);
                     let at = At::new((start, n), inner);
@@ -265,6 +310,7 @@ impl<'a> Machine<'a> {
                         self.place_targets(Scope::Inner, at);
                     }
                     self.place_inputs(&pass.inputs, at);
+                    self.place_prefetches(&pass.prefetches, piece, step);
                     self.execute(&pass.body, lanes);
                     if index == last {
                         self.write_back(Scope::Inner, at);
@@ -272,7 +318,9 @@ impl<'a> Machine<'a> {
                 }
                 self.execute(&pass.end, n);
             }
-            if !plan.row_stores.is_empty() {
+            if is_placed {
+                self.execute(&plan.row_stores, n);
+            } else if !plan.row_stores.is_empty() {
                 self.place_targets(Scope::Outer, whole);
                 self.execute(&plan.row_stores, n);
                 self.write_back(Scope::Outer, whole);

@@ -3,8 +3,8 @@
 use super::{At, Machine};
 use crate::kernels::by_size;
 use crate::lanes::Lanes;
-use crate::launch::Launch;
-use crate::plan::{InputKind, Scope, Template};
+use crate::plan::{InputKind, Prefetch, Scope, Template};
+use crate::slot::{Slot, SlotId};
 use crate::space::Path;
 
 impl<'a> Machine<'a> {
@@ -14,17 +14,17 @@ impl<'a> Machine<'a> {
         let plan = self.job.plan;
         // SAFETY: slot 0 is a scalar, the position.
         unsafe { self.slots[0].cast::<i64>().write(position as i64) };
-        for &(slot, before, size) in &plan.retained_slots {
-            let bytes = before * self.job.launch.retained_lanes + size * lane;
-            self.slots[usize::from(slot)] = self.retained.wrapping_add(bytes);
+        // Most rows are one tile, so the retained values stay in place.
+        if plan.retained == 0 || lane == self.retained_lane {
+            return;
         }
-    }
-
-    /// Returns the offset of the first element of a path at a step.
-    #[inline(always)]
-    fn first(&self, path: &Path, at: At) -> isize {
-        let Launch { outer, inner, .. } = self.job.launch;
-        outer.offset(&path.outer, at.outer.0) + inner.offset(&path.inner, at.inner.0)
+        self.retained_lane = lane;
+        for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
+            if let Slot::Retained { unit, size } = *slot {
+                let bytes = unit as usize * self.job.launch.retained_lanes + size as usize * lane;
+                *to = self.retained.wrapping_add(bytes);
+            }
+        }
     }
 
     /// Returns the lanes of a path at a step, and its offset along the other axes.
@@ -76,12 +76,12 @@ impl<'a> Machine<'a> {
     pub(super) unsafe fn place_input(&mut self, input: u16, at: At) {
         let path = &self.job.launch.paths[usize::from(input)];
         let input = &self.job.plan.inputs[usize::from(input)];
-        if input.is_in_place(path, at.outer.1.max(at.inner.1)) {
-            let offset = self.first(path, at) * input.size as isize;
+        let lanes = self.lanes(path, at);
+        if input.is_in_place(path, lanes.n) {
+            let offset = (lanes.still + lanes.first()) * input.size as isize;
             self.slots[usize::from(input.slot)] = path.base.wrapping_offset(offset);
             return;
         }
-        let lanes = self.lanes(path, at);
         let staging = match input.direct_target {
             // Targets are placed before inputs.
             Some(target) => self.job.plan.targets[usize::from(target)].slot,
@@ -101,7 +101,7 @@ impl<'a> Machine<'a> {
                     self.load_runs(gathered, input.size, staging, &lanes, at)
                 }
                 InputKind::Index(_) | InputKind::Offsets(_) if input.is_uniform => {
-                    let offset = path.origin + self.first(path, at);
+                    let offset = path.origin + lanes.still + lanes.first();
                     staging.cast::<i64>().write(offset as i64);
                     staging
                 }
@@ -130,6 +130,43 @@ impl<'a> Machine<'a> {
         });
     }
 
+    /// Computes the addresses to be prefetched at a tile of a row.
+    #[inline]
+    pub(super) fn place_prefetches(
+        &mut self,
+        prefetches: &[(Prefetch, SlotId)],
+        row: usize,
+        tile: usize,
+    ) {
+        let job = self.job;
+        for &(what, slot) in prefetches {
+            let start = |tile: usize| job.launch.tiles.tile(&job.launch.inner, tile).0;
+            let (path, size, row, start) = match what {
+                Prefetch::Target(target) => {
+                    let path = &job.launch.paths[job.plan.inputs.len() + usize::from(target)];
+                    (
+                        path,
+                        job.plan.targets[usize::from(target)].size,
+                        row,
+                        start(tile),
+                    )
+                }
+                Prefetch::Input(input) => {
+                    let path = &job.launch.paths[usize::from(input)];
+                    let size = job.plan.inputs[usize::from(input)].size;
+                    match tile + 1 < job.launch.tiles.count {
+                        true => (path, size, row, start(tile + 1)),
+                        false => (path, size, (row + 1).min(job.launch.outer.total - 1), 0),
+                    }
+                }
+            };
+            let lanes = self.lanes(path, At::new((row, 1), (start, 1)));
+            // Prefetching elements of a path that is not direct is useless, but harmless.
+            let offset = (lanes.still + lanes.first()).wrapping_mul(size as isize);
+            self.slots[usize::from(slot)] = path.base.wrapping_offset(offset);
+        }
+    }
+
     /// Places every target of a scope: in the binding's memory, or in its staging register.
     #[inline]
     pub(super) unsafe fn place_targets(&mut self, scope: Scope, at: At) {
@@ -140,7 +177,8 @@ impl<'a> Machine<'a> {
             }
             let path = &self.job.launch.paths[plan.inputs.len() + index];
             self.slots[usize::from(target.slot)] = if path.is_direct {
-                let offset = self.first(path, at);
+                let lanes = self.lanes(path, at);
+                let offset = lanes.still + lanes.first();
                 path.base.wrapping_offset(offset * target.size as isize)
             } else {
                 self.slots[usize::from(target.staging)]

@@ -5,23 +5,16 @@
 //! matrix is used only a few times, so most of the time goes into reading it. Packing it first, as `gemm` does, would
 //! read and write it once more.
 //!
-//! Products of integers have no faster loop: what is not contiguous is copied first.
-//!
 //! The order in which an element is summed does not depend on the elements that are computed with it. So results do not
 //! depend on how a product is split.
 
-use std::marker::PhantomData;
-
-use super::{Matrix, Product, run_loop};
+use super::{Product, run_loop};
 use crate::level::{Arithmetic, Level, Loop};
 use crate::scratch::Scratch;
 use millstream_ir::scalar::arith::Number;
 
 /// The maximum number of rows, or columns, of the small side. With more, packing is cheap compared to the arithmetic.
 const ROWS_MAX: usize = 16;
-
-/// Columns that are copied at once: few enough that they stay in the cache for all rows.
-const COLUMNS_COPIED: usize = 64;
 
 /// The small side of a product that is computed by dot products.
 #[derive(Clone, Copy)]
@@ -61,63 +54,50 @@ impl Product<'_> {
         }
     }
 
-    /// Computes the product for [`Dots::Rows`], or a product of integers, whose sums wrap and need no order. Copies the left
-    /// rows, and some right columns at a time, if they are not contiguous.
+    /// Computes the product for [`Dots::Rows`]. Copies the left rows first if they are not contiguous.
     ///
     /// # Safety
     /// As for [`Product::dots`].
-    pub(super) unsafe fn dots_of_rows<T: Number, const L: usize>(&self, level: Level) {
-        let Self {
-            m,
-            n,
-            k,
-            lhs,
-            rhs,
-            out,
-            ..
-        } = *self;
-        let (copies_left, copies_right) = (lhs.column != 1, rhs.row != 1);
-        let at_once = if copies_right { COLUMNS_COPIED } else { n };
-        let left_len = if copies_left { m * k } else { 0 };
-        let right_len = if copies_right { at_once * k } else { 0 };
+    unsafe fn dots_of_rows<T: Number, const L: usize>(&self, level: Level) {
+        let (m, k, lhs) = (self.m, self.k, self.lhs);
+        if lhs.column == 1 {
+            let dots = Rows::<T, L> {
+                product: self,
+                left: lhs.base.cast(),
+                step: lhs.row,
+            };
+            // SAFETY: the caller's promises.
+            return unsafe { run_loop(level, dots) };
+        }
         Scratch::with(|scratch| {
-            let bytes = (left_len + right_len) * size_of::<T>();
-            let memory = scratch.reserve(bytes, 0).memory.cast::<T>();
-            // SAFETY: there is room for the copies; the caller's promises.
+            let memory = scratch.reserve(m * k * size_of::<T>(), 0).memory;
+            let left = memory.cast::<T>();
+            // SAFETY: there is room for the rows; the caller's promises.
             unsafe {
-                let mut left = lhs;
-                if copies_left {
-                    left = Matrix::dense(memory, k);
-                    lhs.copy_to(&left, [m, k], |value: T| value);
-                }
-                for column in (0..n).step_by(at_once) {
-                    let columns = at_once.min(n - column);
-                    let before = (column * size_of::<T>()) as isize;
-                    let (from, out) = (
-                        rhs.moved(before * rhs.column),
-                        out.moved(before * out.column),
-                    );
-                    let mut right = from;
-                    if copies_right {
-                        right = Matrix::dense(memory.add(left_len), k).transposed();
-                        from.copy_to(&right, [k, columns], |value: T| value);
+                for row in 0..m {
+                    for depth in 0..k {
+                        left.add(row * k + depth).write(*lhs.at::<T>(row, depth));
                     }
-                    let product = Product {
-                        n: columns,
-                        lhs: left,
-                        rhs: right,
-                        out,
-                        ..*self
-                    };
-                    run_loop(level, Rows::<T, L>(product, PhantomData));
                 }
+                let dots = Rows::<T, L> {
+                    product: self,
+                    left,
+                    step: k as isize,
+                };
+                run_loop(level, dots);
             }
         });
     }
 }
 
-/// A product with contiguous left rows and right columns.
-struct Rows<'a, T, const L: usize>(Product<'a>, PhantomData<T>);
+/// A product with contiguous left rows.
+struct Rows<'a, T, const L: usize> {
+    product: &'a Product<'a>,
+    /// The first element of the first left row.
+    left: *const T,
+    /// The distance from one left row to the next, in elements.
+    step: isize,
+}
 
 impl<T: Number, const L: usize> Loop for Rows<'_, T, L> {
     #[inline(always)]
@@ -125,7 +105,7 @@ impl<T: Number, const L: usize> Loop for Rows<'_, T, L> {
         const COLUMNS: usize = 4;
         // SAFETY: `run_loop` passes the rows.
         let this = unsafe { &*a.cast::<Self>() };
-        let (m, n) = (this.0.m, this.0.n);
+        let (m, n) = (this.product.m, this.product.n);
         for column in (0..n).step_by(COLUMNS) {
             let columns = (n - column).min(COLUMNS);
             let mut row = 0;
@@ -168,14 +148,12 @@ impl<T: Number, const L: usize> Rows<'_, T, L> {
         row: usize,
         column: usize,
     ) {
-        let Product {
-            k, lhs, rhs, out, ..
-        } = &self.0;
+        let Product { k, rhs, out, .. } = self.product;
         let mut sums = [[[T::ZERO; L]; C]; R];
         let rest = k % L;
         // SAFETY: the caller's promises.
         unsafe {
-            let left = |index: usize| lhs.at::<T>(row + index, 0);
+            let left = |index: usize| self.left.offset((row + index) as isize * self.step);
             let right = |index: usize| rhs.at::<T>(0, column + index);
             let (lefts, rights) = (
                 std::array::from_fn::<_, R, _>(left),

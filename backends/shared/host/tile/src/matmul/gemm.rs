@@ -1,4 +1,5 @@
-//! Products by `gemm`, of floats and of halves widened to `f32`. The module `dots` has the other loop.
+//! Products by `gemm`, of floats and of halves widened to `f32`. The modules `dots` and `integers` have the other
+//! loops.
 
 use gemm_common::Parallelism;
 
@@ -56,6 +57,24 @@ impl Product<'_> {
     /// Computes halves as `f32`, in memory of this thread.
     pub(super) unsafe fn gemm_halves<T: Copy>(&self, widen: fn(T) -> f32, narrow: fn(f32) -> T) {
         let Self { m, n, k, .. } = *self;
+        let dense = |base: *mut f32, columns: usize| Matrix {
+            base: base.cast(),
+            batch: &[],
+            row: columns as isize,
+            column: 1,
+            bytes: (0, 0),
+        };
+        let wide = |matrix: &Matrix<'_>, to: *mut f32, rows: usize, columns: usize| {
+            for row in 0..rows {
+                for column in 0..columns {
+                    // SAFETY: the caller's promises.
+                    unsafe {
+                        let value = widen(*matrix.at::<T>(row, column));
+                        to.add(row * columns + column).write(value);
+                    }
+                }
+            }
+        };
         Scratch::with(|scratch| {
             let memory = scratch.reserve((m * k + k * n + m * n) * 4, 0).memory;
             let memory = memory.cast::<f32>();
@@ -64,18 +83,23 @@ impl Product<'_> {
                 memory.wrapping_add(m * k),
                 memory.wrapping_add(m * k + k * n),
             );
+            wide(&self.lhs, a, m, k);
+            wide(&self.rhs, b, k, n);
             let block = Self {
-                lhs: Matrix::dense(a, k),
-                rhs: Matrix::dense(b, n),
-                out: Matrix::dense(c, n),
+                lhs: dense(a, k),
+                rhs: dense(b, n),
+                out: dense(c, n),
                 ..*self
             };
             // SAFETY: there is room for the three matrices, which do not overlap; the caller's promises.
             unsafe {
-                self.lhs.copy_to(&block.lhs, [m, k], widen);
-                self.rhs.copy_to(&block.rhs, [k, n], widen);
                 block.gemm_floats(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0);
-                block.out.copy_to(&self.out, [m, n], narrow);
+                for row in 0..m {
+                    for column in 0..n {
+                        let value = narrow(*c.add(row * n + column));
+                        self.out.at::<T>(row, column).write(value);
+                    }
+                }
             }
         });
     }

@@ -1,11 +1,12 @@
-//! Products of matrices. `gemm` computes floats, and halves widened to `f32`; dot products compute few rows, and
-//! integers.
+//! Products of matrices. `gemm` computes floats, and halves widened to `f32`; loops of this crate compute few rows,
+//! and integers.
 //!
 //! A product is split into tiles, each of which is a piece: usually some rows and all columns. The epilogue runs on a
 //! tile while it is in the cache.
 
 mod dots;
 mod gemm;
+mod integers;
 mod product;
 
 use std::ops::Range;
@@ -254,15 +255,25 @@ impl MatmulCode {
             let batch: isize = steps
                 .map(|(stride, index)| *stride as isize * *index as isize)
                 .sum();
-            (batch + row as isize * matrix.row + column as isize * matrix.column) * size
+            matrix.base.wrapping_offset(
+                (batch + row as isize * matrix.row + column as isize * matrix.column) * size,
+            )
         };
-        let Product { lhs, rhs, out, .. } = *product;
         let block = Product {
             m: rows.len(),
             n: columns.len(),
-            lhs: lhs.moved(place(&lhs, rows.start, 0)),
-            rhs: rhs.moved(place(&rhs, 0, columns.start)),
-            out: out.moved(place(&out, rows.start, columns.start)),
+            lhs: Matrix {
+                base: place(&product.lhs, rows.start, 0),
+                ..product.lhs
+            },
+            rhs: Matrix {
+                base: place(&product.rhs, 0, columns.start),
+                ..product.rhs
+            },
+            out: Matrix {
+                base: place(&product.out, rows.start, columns.start),
+                ..product.out
+            },
             ..*product
         };
         // SAFETY: `measure` checked that every element lies in its binding, and that the output overlaps neither
@@ -281,7 +292,7 @@ impl MatmulCode {
                 },
                 DType::F16 => block.gemm_halves(F16::to_f32, F16::of_f32),
                 DType::Bf16 => block.gemm_halves(bf16::to_f32, bf16::from_f32),
-                dtype => with_type!(dtype, T => block.dots_of_rows::<T, 16>(self.level), else ()),
+                dtype => with_type!(dtype, T => block.integers::<T>(self.level), else ()),
             }
         }
         if let Some(epilogue) = &self.epilogue {

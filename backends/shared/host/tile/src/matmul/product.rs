@@ -19,47 +19,6 @@ pub(super) struct Matrix<'a> {
 }
 
 impl Matrix<'_> {
-    /// Returns a matrix of contiguous rows of this length.
-    pub(super) fn dense<T>(base: *mut T, columns: usize) -> Self {
-        Self {
-            base: base.cast(),
-            batch: &[],
-            row: columns as isize,
-            column: 1,
-            bytes: (0, 0),
-        }
-    }
-
-    /// Returns the matrix that begins with an element this far from the first one.
-    pub(super) fn moved(self, bytes: isize) -> Self {
-        Self {
-            base: self.base.wrapping_offset(bytes),
-            ..self
-        }
-    }
-
-    /// Copies the elements to another matrix.
-    ///
-    /// # Safety
-    /// Every element lies in its binding, or in memory that has room for it.
-    #[inline(always)]
-    pub(super) unsafe fn copy_to<T: Copy, U>(
-        &self,
-        to: &Matrix<'_>,
-        [rows, columns]: [usize; 2],
-        cast: impl Fn(T) -> U,
-    ) {
-        for row in 0..rows {
-            for column in 0..columns {
-                // SAFETY: the caller's promises.
-                unsafe {
-                    let value = cast(*self.at::<T>(row, column));
-                    to.at::<U>(row, column).write(value);
-                }
-            }
-        }
-    }
-
     /// Returns the place of an element.
     #[inline(always)]
     pub(super) fn at<T>(&self, row: usize, column: usize) -> *mut T {
@@ -67,7 +26,7 @@ impl Matrix<'_> {
         self.base.cast::<T>().wrapping_offset(place)
     }
 
-    pub(super) fn transposed(self) -> Self {
+    fn transposed(self) -> Self {
         Self {
             row: self.column,
             column: self.row,
