@@ -13,7 +13,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_gpu::BatchMemory;
+use millstream_gpu::{BatchMemory, Staging};
 use millstream_protocol::{Cursor, DeviceStatus, QueueId, Recovery};
 use millstream_sync::channel::Receiver;
 use millstream_sync::facade::{Mutex, lock};
@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) status: Arc<DeviceStatus>,
     /// Batches that were not completed because the device was lost.
     pub(crate) abandoned: Mutex<Vec<Batch>>,
+    /// Memory for uploads of at most a block.
+    pub(crate) uploads: Mutex<Staging<Mapped>>,
     pub(crate) context: Arc<Context>,
 }
 

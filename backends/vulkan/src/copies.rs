@@ -36,7 +36,7 @@ impl VulkanDevice {
             _ => None,
         };
         let own = own.and_then(|block| block.downcast_ref::<UploadBlock>());
-        let own = own.and_then(|block| block.buffer_of(&self.context));
+        let own = own.and_then(|block| block.place_in(&self.context));
         let block = own.map_or(BLOCK_BYTES as u64, |_| bytes.len() as u64);
         let segments = segments(layout, bytes.len() as u64, target.len, block, u64::MAX)?;
         let staged = match own {
@@ -56,7 +56,7 @@ impl VulkanDevice {
             }
             written_to = written_to.max(segment.end());
             let (from, offset) = match own {
-                Some(buffer) => (buffer, segment.dense),
+                Some((buffer, offset)) => (buffer, offset + segment.dense),
                 None => staged_at(&staged, segment.dense),
             };
             let region = |row| vk::BufferCopy {

@@ -4,7 +4,9 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use ash::vk;
+use millstream_gpu::{BLOCK_BYTES, Staged};
 use millstream_protocol::staging::{HostBlock, HostMemory};
+use millstream_sync::facade::lock;
 
 use crate::completer::Shared;
 use crate::driver::{Context, Mapped, Purpose};
@@ -22,7 +24,11 @@ impl UploadMemory {
 impl HostMemory for UploadMemory {
     fn allocate(&self, bytes: usize) -> Option<Box<dyn HostBlock>> {
         let shared = self.0.upgrade()?;
-        let memory = Mapped::new(&shared.context, bytes, Purpose::Upload);
+        let create = |bytes| Mapped::new(&shared.context, bytes, Purpose::Upload);
+        let memory = match bytes {
+            ..=BLOCK_BYTES => lock(&shared.uploads).take(bytes, || create(BLOCK_BYTES)),
+            _ => create(bytes).map(|memory| Staged::whole(memory, bytes)),
+        };
         if let Err(code) = &memory
             && code.is_loss()
         {
@@ -31,33 +37,32 @@ impl HostMemory for UploadMemory {
         }
         let memory = memory.ok()?;
         // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
-        unsafe { memory.start.as_ptr().write_bytes(0, bytes) };
-        Some(Box::new(UploadBlock { memory, bytes }))
+        unsafe { memory.start().write_bytes(0, bytes) };
+        Some(Box::new(UploadBlock(memory)))
     }
 }
 
 /// Mapped memory for an upload.
-pub(crate) struct UploadBlock {
-    memory: Mapped,
-    bytes: usize,
-}
+pub(crate) struct UploadBlock(Staged<Mapped>);
 
 impl UploadBlock {
-    /// Returns the buffer, if it is of this device: clients may send what they have staged to a device that was reopened
-    /// meanwhile.
-    pub(crate) fn buffer_of(&self, device: &Arc<Context>) -> Option<vk::Buffer> {
-        let buffer = &self.memory.buffer;
-        Arc::ptr_eq(&buffer.context, device).then_some(buffer.raw)
+    /// Returns the buffer and the offset of the first byte, if they are of this device: clients may send what they have
+    /// staged to a device that was reopened meanwhile.
+    pub(crate) fn place_in(&self, device: &Arc<Context>) -> Option<(vk::Buffer, u64)> {
+        let (Mapped { buffer, .. }, offset) = self.0.place();
+        Arc::ptr_eq(&buffer.context, device).then_some((buffer.raw, offset as u64))
     }
 }
 
-// SAFETY: the memory is mapped until the buffer is dropped, and was zeroed.
+// SAFETY: the memory is mapped until its block is dropped, and was zeroed.
 unsafe impl HostBlock for UploadBlock {
     fn start(&self) -> NonNull<u8> {
-        self.memory.start
+        let (mapped, offset) = self.0.place();
+        // SAFETY: the range lies in the block.
+        unsafe { mapped.start.add(offset) }
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        self.0.bytes()
     }
 }

@@ -33,6 +33,15 @@ pub struct Staged<B> {
 }
 
 impl<B: StagingBlock> Staged<B> {
+    /// Returns the first `bytes` bytes of a block that no other copy shares, which has at least as many.
+    pub fn whole(block: B, bytes: usize) -> Self {
+        Self {
+            block: Arc::new(block),
+            offset: 0,
+            bytes,
+        }
+    }
+
     /// Returns a pointer to the first byte.
     pub fn start(&self) -> *mut u8 {
         // SAFETY: `take` only gives out ranges within a block.
