@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use millstream::backend::Open;
+use millstream::report::Report;
 use millstream::sim::Sim;
 use millstream::{ComputeClient, CubeCount, Device, Error, Kernel, Stream, update};
-use millstream_sync::facade::thread::{self, spawn};
+use millstream_sync::facade::thread::{self, JoinHandle, spawn};
 
 use crate::callers::{Submitted, join, start};
 use crate::rig::{assert_drained, choose, close, cpu, options, sim, walk};
@@ -17,15 +18,26 @@ fn closed(error: &Error) -> bool {
     matches!(error, Error::Closed)
 }
 
-/// Runs callers, and a thread that closes the device at any moment.
-fn call_and_close(device: Device) {
+/// Runs callers and these threads, and one that closes the device at any moment.
+fn call_and_close_beside(
+    device: Device,
+    others: impl FnOnce(&ComputeClient) -> Vec<JoinHandle<()>>,
+) {
     let (client, submitted) = (device.new_client(), Submitted::default());
-    let callers = start(&client, &submitted, 1, closed);
+    let mut threads = start(&client, &submitted, 1, closed);
+    threads.extend(others(&client));
     drop(client);
     let closer = spawn(move || close(&device));
-    join(callers);
-    let mut report = closer.join().unwrap();
-    // The callers may still have held slices.
+    join(threads);
+    assert_all_ended(closer.join().unwrap(), &submitted);
+}
+
+pub(crate) fn call_and_close(device: Device) {
+    call_and_close_beside(device, |_| Vec::new());
+}
+
+/// Callers may still have held slices when the device was closed.
+fn assert_all_ended(mut report: Report, submitted: &Submitted) {
     report.slices_held = 0;
     assert_drained(&report);
     submitted.assert_all_ran();
@@ -65,11 +77,9 @@ fn two_concurrent_closes_return() {
         let mut reports = [close(&device), other.join().unwrap()];
         join(callers);
         reports.sort_by_key(|report| report.drained);
-        let [nothing, mut report] = reports;
+        let [nothing, report] = reports;
         assert!(!nothing.drained, "only one close reports");
-        report.slices_held = 0;
-        assert_drained(&report);
-        submitted.assert_all_ran();
+        assert_all_ended(report, &submitted);
     });
 }
 
@@ -212,20 +222,12 @@ fn hold<O: Open>(stream: &Stream) -> Result<(), Error> {
 #[test]
 fn a_close_waits_for_a_guard_and_ends_with_it() {
     walk("a guard held while the device closes", 1_500, || {
-        let device = Device::open_with(sim(), options()).unwrap();
-        let (client, submitted) = (device.new_client(), Submitted::default());
-        let mut threads = start(&client, &submitted, 1, closed);
-        let stream = client.new_stream();
-        threads.push(spawn(move || {
-            let held = hold::<Sim>(&stream);
-            assert!(held.as_ref().err().is_none_or(closed), "{held:?}");
-        }));
-        drop(client);
-        let closer = spawn(move || close(&device));
-        join(threads);
-        let mut report = closer.join().unwrap();
-        report.slices_held = 0;
-        assert_drained(&report);
-        submitted.assert_all_ran();
+        call_and_close_beside(Device::open_with(sim(), options()).unwrap(), |client| {
+            let stream = client.new_stream();
+            vec![spawn(move || {
+                let held = hold::<Sim>(&stream);
+                assert!(held.as_ref().err().is_none_or(closed), "{held:?}");
+            })]
+        });
     });
 }

@@ -5,6 +5,7 @@ use millstream_sync::channel::{self, Sender};
 use millstream_sync::facade::thread::{self, spawn};
 
 use crate::callers::{Submitted, join, start};
+use crate::closing::call_and_close;
 use crate::rig::{assert_drained, choose, close, cpu, options, sim, walk};
 
 /// Sets every limit to one, or to one or two.
@@ -107,17 +108,6 @@ fn callbacks_that_submit_lose_nothing() {
 #[test]
 fn a_close_ends_waits_for_room() {
     walk("limits of one, and a close", 750, || {
-        let device = Device::open_with(sim(), tight()).unwrap();
-        let (client, submitted) = (device.new_client(), Submitted::default());
-        let callers = start(&client, &submitted, 1, |error| {
-            matches!(error, Error::Closed)
-        });
-        drop(client);
-        let closer = spawn(move || close(&device));
-        join(callers);
-        let mut report = closer.join().unwrap();
-        report.slices_held = 0;
-        assert_drained(&report);
-        submitted.assert_all_ran();
+        call_and_close(Device::open_with(sim(), tight()).unwrap());
     });
 }
