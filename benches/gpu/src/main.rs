@@ -7,7 +7,7 @@
 //!
 //! - [`raw`]: direct calls of CUDA's driver, and owners for its handles.
 //! - [`kernels`]: the kernels that both sides launch.
-//! - [`measure`]: the groups of rows; [`vulkan`]: those of Vulkan, with its raw side.
+//! - [`mod@measure`]: the groups of rows; [`vulkan`]: those of Vulkan, with its raw side.
 //! - [`rows`]: makes rows from samples.
 
 mod error;
