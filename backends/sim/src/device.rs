@@ -13,12 +13,12 @@ use millstream_protocol::{
 use millstream_sync::timeline::Timeline;
 
 use crate::compiler::SimCompiler;
+use crate::compiler::SimKernel;
 use crate::entry::{Item, LaunchOp, Op};
 use crate::faults::{Call, Verdict};
-use crate::kernel::SimKernel;
-use crate::resources::{Guard, SimResources};
 use crate::run::{Fate, Running, run};
 use crate::shared::Shared;
+use crate::shared::{Guard, SimResources};
 use crate::state::{Event, State};
 use crate::step::step;
 use crate::stepper::Stepper;

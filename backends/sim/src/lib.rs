@@ -43,16 +43,15 @@
 //! | --- | --- |
 //! | `options`, `opening` | [`Sim`]: its options; opening a device |
 //! | `device` | [`SimDevice`]: the [`Backend`](millstream_protocol::Backend), which queues work |
-//! | `shared`, `state` | what calls and steps share, behind one lock |
+//! | `shared`, `state` | what calls and steps share, behind one lock; what a custom task and a guard receive |
 //! | `step`, `stepper` | one step: how it is chosen and run; the thread that runs steps |
 //! | `entry`, `run`, `cubes` | one task: its queue entry; from its inputs' poison to its outputs; its cubes |
-//! | `kernel`, `compiler` | a compiled kernel, and its compiler |
+//! | `compiler` | a compiled kernel, and its compiler |
 //! | `memory` | pages, slices and patterns |
 //! | `checker`, `coverage` | the checks: clocks, accesses, slices; elements that a launch did not store |
 //! | `timing`, `cost`, `clock` | virtual time; the handle of its owner |
 //! | `faults` | the plan of faults |
 //! | `findings` | the handles that the user keeps |
-//! | `resources` | what a custom task and a guard receive |
 //! | `ranges`, `random` | a value for every byte; random numbers |
 
 mod checker;
@@ -65,13 +64,11 @@ mod device;
 mod entry;
 mod faults;
 mod findings;
-mod kernel;
 mod memory;
 mod opening;
 mod options;
 mod random;
 mod ranges;
-mod resources;
 mod run;
 mod shared;
 mod state;
@@ -79,6 +76,7 @@ mod step;
 mod stepper;
 mod timing;
 
+pub use crate::shared::SimResources;
 pub use checker::{AccessSite, Bytes, Touch, Violation, Waits};
 pub use clock::Clock;
 pub use cost::{CostModel, KernelCost};
@@ -86,4 +84,3 @@ pub use device::SimDevice;
 pub use faults::{Call, Faults};
 pub use findings::{Figures, Findings, Holds};
 pub use options::{Checks, Sim};
-pub use resources::SimResources;

@@ -11,7 +11,6 @@ mod gpu;
 mod memory;
 mod module;
 mod reaper;
-mod retired;
 mod stream;
 
 pub(crate) use api::{Api, GraphApi, api, graph_api};

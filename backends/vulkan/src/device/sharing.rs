@@ -9,8 +9,8 @@ use millstream_protocol::Refused;
 use super::VulkanResources;
 use super::resources::with_queue;
 use crate::driver::Alias;
-use crate::point::VulkanPoint;
 use crate::queue::Queue;
+use crate::waits::VulkanPoint;
 
 /// A buffer of Vulkan on the memory of a binding. It keeps the memory, but not the slice: keep a handle of the slice
 /// beside it, because the memory of a dropped slice is reused.
