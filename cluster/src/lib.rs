@@ -76,6 +76,7 @@ mod pairs;
 mod part;
 mod reduction;
 mod streaming;
+mod unfinished;
 
 pub use announcement::{Announcement, Operation};
 pub use error::ClusterError;

@@ -7,11 +7,11 @@ use millstream::Stream;
 
 use crate::ClusterError;
 use crate::afterwards::{self, Afterwards};
-use crate::error::Unfinished;
 use crate::gpu::{Gpus, Threads};
 use crate::lock;
 use crate::network::Network;
 use crate::pairs::Pairs;
+use crate::unfinished::Unfinished;
 
 /// The order of the calls of a fleet.
 #[derive(Default)]

@@ -46,9 +46,10 @@ macro_rules! with_type {
 pub mod arith;
 mod element;
 mod functions;
+mod number;
 
-pub use element::Number;
 use half::{bf16, f16};
+pub use number::Number;
 
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
