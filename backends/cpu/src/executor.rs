@@ -50,8 +50,8 @@ use millstream_sync::mailbox::Receiver;
 
 use crate::entry::{Entry, Op, Source};
 use crate::kernel::bytes_of;
-use crate::queues::Shared;
 use crate::runner::Runner;
+use crate::shared::Shared;
 
 /// The work that a thread that steps in may run at once. Waking the worker delays the answer by about as much, and
 /// costs the waking thread a quarter of it.

@@ -13,7 +13,7 @@
 //! | `entry` | one task in a queue |
 //! | `queues` | the feeds of all queues, and the workers that still have to be woken |
 //! | `executor` | which thread runs a queue: its worker, or a thread that steps in |
-//! | `worker` | the thread of a queue; queues without threads, for driven devices |
+//! | `worker`, `shared` | the thread of a queue, and queues without threads, for driven devices; the state that all workers share |
 //! | `runner` | runs one task, from its inputs' poison to its published cursor |
 //! | `kernel` | compiled kernels, and one launch |
 //! | `team` | the threads that share the cubes of launches |
@@ -36,6 +36,7 @@ mod pages;
 mod properties;
 mod queues;
 mod runner;
+mod shared;
 mod team;
 mod trace;
 mod worker;

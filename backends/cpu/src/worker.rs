@@ -13,7 +13,7 @@ use millstream_protocol::{OpenError, QueueId};
 use millstream_sync::facade::Spinner;
 
 use crate::executor::{Executor, Lane};
-use crate::queues::Shared;
+use crate::shared::Shared;
 
 /// Starts the worker of `queue`.
 pub(crate) fn start(

@@ -13,10 +13,11 @@
 //! | `library` | NVIDIA's libraries, which are loaded at run time |
 //! | `driver` | safe owners for the driver's handles |
 //! | `device` | [`CudaDevice`]: the [`Backend`](millstream_protocol::Backend), on the device thread |
-//! | `adopted` | adopting an application's context and streams, and exposing ours to it; streams of other libraries that use memory of a guard |
+//! | `adopted` | adopting an application's context and streams, and exposing ours to it |
 //! | `queue` | a stream of the driver and the events of its batches |
 //! | `completer` | progress: the thread that waits for events |
 //! | `copies` | copies between host and GPU, and within the GPU |
+//! | `consumer` | streams of other libraries that use memory of a guard |
 //! | `peer` | copies from one GPU to another, within a custom task |
 //! | `lane` | streams outside of the queues, for work on the memory of external tasks |
 //! | `pieces` | copies of lanes from and to pinned memory of the host |
@@ -34,6 +35,7 @@
 
 mod adopted;
 mod completer;
+mod consumer;
 mod copies;
 mod current;
 mod device;
@@ -56,7 +58,8 @@ mod queue;
 mod replay;
 mod trace;
 
-pub use adopted::{ConsumerStream, CudaRaw};
+pub use adopted::CudaRaw;
+pub use consumer::ConsumerStream;
 pub use current::CurrentContext;
 pub use device::{CudaDevice, CudaResources};
 pub use driver::{GpuInfo, Pinned as HostPiece};

@@ -7,6 +7,7 @@ use millstream_ir::{Blocking, Program};
 use millstream_protocol::{BackendKernel, Compiler, DeviceProperties, Kernel, KernelError};
 
 use crate::faults::{Call, Verdict};
+use crate::kernel::SimKernel;
 use crate::shared::Shared;
 
 /// The compiler of this device.
@@ -37,12 +38,4 @@ impl Compiler for SimCompiler {
     fn blockings(&self, program: &Program) -> Vec<Blocking> {
         Code::blockings(program)
     }
-}
-
-// A compiled kernel. The module `compiler` compiles it, and `cubes` runs it.
-
-/// A kernel that this device runs.
-pub(crate) struct SimKernel {
-    pub(crate) kernel: Arc<Kernel>,
-    pub(crate) body: Body,
 }

@@ -13,9 +13,9 @@ use millstream_protocol::{
 use millstream_sync::timeline::Timeline;
 
 use crate::compiler::SimCompiler;
-use crate::compiler::SimKernel;
 use crate::entry::{Item, LaunchOp, Op};
 use crate::faults::{Call, Verdict};
+use crate::kernel::SimKernel;
 use crate::run::{Fate, Running, run};
 use crate::shared::Shared;
 use crate::shared::{Guard, SimResources};

@@ -7,7 +7,7 @@ use millstream_protocol::{
     staging::Block,
 };
 
-use crate::compiler::SimKernel;
+use crate::kernel::SimKernel;
 use crate::memory::Fill;
 
 /// The operation of a task.

@@ -46,7 +46,7 @@
 //! | `shared`, `state` | what calls and steps share, behind one lock; what a custom task and a guard receive |
 //! | `step`, `stepper` | one step: how it is chosen and run; the thread that runs steps |
 //! | `entry`, `run`, `cubes` | one task: its queue entry; from its inputs' poison to its outputs; its cubes |
-//! | `compiler` | a compiled kernel, and its compiler |
+//! | `kernel`, `compiler` | a compiled kernel, and its compiler |
 //! | `memory` | pages, slices and patterns |
 //! | `checker`, `coverage` | the checks: clocks, accesses, slices; elements that a launch did not store |
 //! | `timing`, `cost`, `clock` | virtual time; the handle of its owner |
@@ -64,6 +64,7 @@ mod device;
 mod entry;
 mod faults;
 mod findings;
+mod kernel;
 mod memory;
 mod opening;
 mod options;

@@ -17,7 +17,7 @@
 //! | `race` | how candidates are measured, and when a race ends |
 //! | `stats` | robust statistics of few samples |
 //! | `measure`, `stream` | the clock; the clock of a stream's device |
-//! | `save`, `encoding` | saved choices: lines with checksums, in a store that is replaced atomically |
+//! | `save`, `encoding`, `store` | saved choices: lines with checksums, in a store that is replaced atomically |
 //! | `check` | whether all candidates compute the same |
 //! | `error` | errors |
 
@@ -32,19 +32,22 @@ mod race;
 mod save;
 mod set;
 mod stats;
+mod store;
 mod stream;
 mod tuner;
 mod tuning;
 
+pub use crate::choice::{Candidate, Outcome};
 pub use check::{Checked, Equivalence};
-pub use choice::{Candidate, Choice, Chosen, Fastest, Outcome, Policy};
+pub use choice::{Choice, Chosen, Fastest, Policy};
 pub use encoding::{Identity, Inspected, inspect};
 pub use error::{Failure, StoreError, TuneError};
 pub use measure::Measure;
 pub use race::{Effort, SAMPLES_MAX, SAMPLES_MIN};
-pub use save::{Loaded, Store};
+pub use save::Loaded;
 pub use set::{Checksum, Tunable, TunableSet};
 pub use stats::Summary;
+pub use store::Store;
 pub use stream::StreamClock;
 pub use tuner::{TuneKey, Tuner};
 pub use tuning::{Begun, Elsewhere, Progress, Tuning};

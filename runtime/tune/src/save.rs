@@ -6,6 +6,7 @@ use crate::encoding::{self, Identity, StoredChoice};
 use crate::error::StoreError;
 use crate::flights::lock;
 use crate::race::Effort;
+use crate::store::Store;
 use crate::tuner::{KnownChoice, TuneKey, Tuner};
 
 /// The result of loading a store or a bundle.
@@ -134,25 +135,4 @@ impl<K: TuneKey> Tuner<K> {
     pub fn import(&self, bundle: &[u8], here: &Identity) -> Result<Loaded, StoreError> {
         encoding::decode(bundle, here).map(|decoded| self.insert_loaded(decoded))
     }
-}
-
-// The interface to a store of choices, which outlives a program.
-
-/// A store for the bytes of a tuning cache.
-pub trait Store: Send + Sync {
-    /// Returns the location of the store, for reports.
-    fn place(&self) -> String;
-
-    /// Returns the contents, or `None` if nothing was stored yet.
-    ///
-    /// # Errors
-    /// The error of the system.
-    fn load(&self) -> Result<Option<Vec<u8>>, StoreError>;
-
-    /// Replaces the contents atomically by the result of `change`: a concurrent `load` returns either the old or the
-    /// new contents. No other update runs at the same time.
-    ///
-    /// # Errors
-    /// The error of the system; the old contents remain.
-    fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError>;
 }

@@ -14,8 +14,8 @@ use crate::encoding::Identity;
 use crate::error::TuneError;
 use crate::flights::{Flights, lock};
 use crate::race::Effort;
-use crate::save::Store;
 use crate::set::{Checksum, TunableSet};
+use crate::store::Store;
 
 /// A key: what a choice depends on.
 pub trait TuneKey:

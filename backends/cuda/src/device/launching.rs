@@ -141,9 +141,11 @@ impl CudaDevice {
         rest.fill(0);
         Ok(&raw const *self.metadata)
     }
+}
 
-    // One launch of a product by cuBLASLt (see `product`).
+// One launch of a product by cuBLASLt (see `product`).
 
+impl CudaDevice {
     /// Submits a launch through the library. Returns `false` if nothing was submitted, so that millstream's kernel has
     /// to perform the product.
     pub(crate) fn multiply(

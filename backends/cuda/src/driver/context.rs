@@ -8,7 +8,7 @@ use cudarc::driver::sys::CUcontext;
 use millstream_protocol::OpenError;
 use millstream_sync::facade::Mutex;
 
-use super::reaper::Reaper;
+use super::retired::Reaper;
 use super::{Api, Code, Gpu};
 
 thread_local! {

@@ -9,7 +9,7 @@ use cudarc::driver::sys::{
 };
 
 use super::context::log_failure;
-use super::reaper::Retired;
+use super::retired::Retired;
 use super::{Code, Context, CuStream};
 
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`

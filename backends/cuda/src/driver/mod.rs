@@ -11,6 +11,7 @@ mod gpu;
 mod memory;
 mod module;
 mod reaper;
+mod retired;
 mod stream;
 
 pub(crate) use api::{Api, GraphApi, api, graph_api};

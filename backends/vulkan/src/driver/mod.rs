@@ -4,6 +4,7 @@
 mod buffer;
 mod cache;
 mod calibration;
+mod code;
 mod context;
 mod instance;
 mod pipeline;
@@ -14,10 +15,11 @@ use std::ffi::CStr;
 
 use ash::vk;
 pub(crate) use buffer::{ALIGNMENT, Alias, Buffer, Mapped, Purpose};
+pub(crate) use cache::PipelineCache;
 pub use cache::cached_pipelines;
-pub(crate) use cache::{Code, PipelineCache, unavailable};
 pub(crate) use calibration::Calibration;
 pub use calibration::calibration_extension;
+pub(crate) use code::{Code, unavailable};
 pub(crate) use context::Context;
 #[doc(hidden)]
 pub use instance::use_loader;

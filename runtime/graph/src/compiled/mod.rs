@@ -50,7 +50,8 @@ use millstream_client::{ComputeClient, KernelHandle, Recording};
 use millstream_protocol::Feature;
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;
-pub use tensor::{Output, Outputs, Tensor};
+pub use tensor::Tensor;
+pub use tensor::{Output, Outputs};
 
 use crate::compiled::form::{Form, FormCallee, FormItem};
 use crate::error::ScheduleError;

@@ -7,10 +7,11 @@ use millstream_ir::ssa::Function;
 use millstream_ir::{DType, Program};
 use millstream_protocol::{Access, Kernel};
 
-use super::buffer::LazyBuffer;
-use super::node::Op;
-use super::scalar::{CallScalar, WordValue};
 use crate::error::{By, Why, why};
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::callee::{Custom, shares_a_word};
+use crate::lazy::node::Op;
+use crate::lazy::scalar::{CallScalar, WordValue};
 use crate::shape::Shape;
 
 /// Returns a scalar as a launch word, if it has the type that the kernel declares.
@@ -209,32 +210,4 @@ impl Call {
             Ok((Op::Custom(Arc::new(custom)), dtype, shape.clone()))
         })
     }
-}
-
-// The operation of a node that calls a kernel of a user.
-
-/// A kernel with its cubes and scalars.
-#[derive(Clone, Debug)]
-pub(crate) struct Custom {
-    pub(crate) kernel: Arc<Kernel>,
-    /// The program to run, if the kernel is an SSA function.
-    pub(crate) program: Option<Arc<Program>>,
-    pub(crate) cubes: [u32; 3],
-    /// The scalars, in declared order.
-    pub(crate) scalars: Vec<WordValue>,
-    pub(crate) in_place: bool,
-}
-
-/// Returns the name of the first scalar of a kernel that runs may set and that shares a word with another.
-pub(super) fn shares_a_word<'k>(kernel: &'k Kernel, scalars: &[WordValue]) -> Option<&'k str> {
-    let specs = kernel.signature().scalars();
-    let changes = |word: &WordValue| match word {
-        WordValue::Bits(_) => false,
-        WordValue::Size(size) => size.known().is_none(),
-        WordValue::Scalar(_) => true,
-    };
-    let in_word = |word: usize| specs.iter().filter(move |spec| spec.offset / 8 == word);
-    let mut changing = specs.iter().zip(scalars).filter(|(_, word)| changes(word));
-    let found = changing.find(|(spec, _)| in_word(spec.offset / 8).count() > 1);
-    found.map(|(spec, _)| &*spec.name)
 }

@@ -15,7 +15,7 @@
 //! | [`reduce`] | reductions |
 //! | [`place`] | gather, scatter, cat, set |
 //! | [`linear`] | matrix products |
-//! | [`custom`] | kernels of users |
+//! | [`custom`], [`callee`] | kernels of users |
 //! | `gradient` | reverse-mode differentiation |
 //! | [`scalar`] | numbers that runs may set |
 //!
@@ -29,6 +29,7 @@
 pub(crate) mod arith;
 mod arrange;
 pub(crate) mod buffer;
+pub(crate) mod callee;
 pub(crate) mod custom;
 mod einsum;
 mod elementary;

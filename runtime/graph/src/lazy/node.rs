@@ -6,7 +6,7 @@ use millstream_client::handle::Handle;
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 use smallvec::SmallVec;
 
-use super::custom::Custom;
+use crate::lazy::callee::Custom;
 use crate::lazy::scalar::Scalar;
 use crate::shape::Shape;
 use crate::size::Size;

@@ -7,7 +7,7 @@ use millstream_ir::{Nest, Program};
 use smallvec::smallvec;
 
 use crate::error::ScheduleError;
-use crate::lazy::custom::Custom;
+use crate::lazy::callee::Custom;
 use crate::lazy::node::Op;
 use crate::schedule::expression;
 use crate::schedule::group::{Group, Sink};

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::walk::Local;
 use super::{Schedule, Steps};
-use crate::lazy::custom::Custom;
+use crate::lazy::callee::Custom;
 use crate::size::Size;
 
 pub(crate) use crate::lazy::scalar::WordValue;

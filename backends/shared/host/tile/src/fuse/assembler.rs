@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, OpKind, Register};
 
-use super::functions::{BROADCAST, FILL, LOAD, LOAD_LAST, STORE, STORE_LAST, STREAM, Wide};
+use super::codes::{BROADCAST, FILL, LOAD, LOAD_LAST, STORE, STORE_LAST, STREAM, Wide};
 use super::{Node, NodeId, Recipe};
 use crate::level::Level;
 use crate::slot::SlotId;

@@ -9,7 +9,7 @@ use millstream_ir::{BinaryOp, UnaryOp};
 use super::assembler::{
     Assembler, END, LANE, LANES, Operand, POINTERS, POINTERS_CALLER_SAVED, Vector,
 };
-use super::functions::{PREFETCH_READ, PREFETCH_WRITE};
+use super::codes::{PREFETCH_READ, PREFETCH_WRITE};
 use super::{Node, NodeId, PrefetchKind, Recipe, SIDE_BY_SIDE};
 
 /// With more operations per vector, computing hides the time of memory.

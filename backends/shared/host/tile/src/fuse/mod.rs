@@ -7,9 +7,10 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `function` | the function: prologue, epilogue, and the loop around the nodes |
-//! | `assembler` | instructions and registers |
-//! | `nodes` | the instructions of each operation, and masks; sums, products and extremes of all lanes |
-//! | `functions` | exponentials and functions made of them, bit-identical to [`crate::math`]; constants |
+//! | `assembler`, `codes` | instructions, registers, constants |
+//! | `nodes` | the instructions of each operation, and masks |
+//! | `folds` | sums, products and extremes of all lanes |
+//! | `functions` | exponentials and functions made of them, bit-identical to [`crate::math`] |
 //!
 //! # From values to a loop
 //! `build::fusing` selects the values of a body and makes a [`Recipe`] of them: nodes in the order of their
@@ -45,6 +46,8 @@
 //! of the processor.
 
 mod assembler;
+mod codes;
+mod folds;
 mod function;
 mod functions;
 mod nodes;
