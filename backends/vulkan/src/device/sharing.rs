@@ -48,6 +48,9 @@ impl VulkanResources {
     /// What was written before the semaphore was signalled is visible to them. Afterwards
     /// [`VulkanResources::commands`] is another command buffer. Does nothing outside of the work of a custom task.
     ///
+    /// Tasks that wait count as in flight. A queue that is full of them (`max_in_flight`, `max_in_flight_time`) issues no
+    /// task until the value is reached, and so submits none.
+    ///
     /// # Errors
     /// The driver refused a call.
     ///
