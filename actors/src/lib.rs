@@ -19,7 +19,7 @@
 //! | [`server`] | what the device actor does with a message: how a task is admitted, issued and completed |
 //! | `scheduler` | which stream issues next on which queue |
 //! | `executor` | the device actor behind one door, the threads that take its turns, and the channel to it |
-//! | `device` | [`Device`]: the value that owns the lifetime; opening and closing |
+//! | `device`, `opening` | [`Device`]: the value that owns the lifetime; opening and closing |
 //! | `epoch` | assembles the parts of an opened device, with threads or without |
 //! | `reopen` | the next epoch of a lost device |
 //! | `driver` | [`Driver`]: runs a driven device |
@@ -40,6 +40,7 @@ mod epoch;
 mod executor;
 mod gc_actor;
 mod host;
+mod opening;
 mod reopen;
 mod scheduler;
 pub mod server;

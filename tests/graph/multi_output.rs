@@ -74,7 +74,8 @@ fn groups_have_at_most_eight_buffers_and_none_is_merged_over_a_product(on: On) {
     let product = x.matmul(&x);
     let reused = schedule(&[&(&product * &product).matmul(&x), &(-&product).matmul(&x)]);
     assert_eq!(reused.items().len(), 4, "{reused}");
-    let compiled = reused.compile(&on.open().client()).unwrap();
+    let (_rig, client, _stream) = on.start();
+    let compiled = reused.compile(&client).unwrap();
     assert!(compiled.temporary_bytes() <= 2 * 16 * 16 * 4, "{reused}");
 }
 

@@ -20,7 +20,6 @@ use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;
 use millstream_sync::timeline::Timeline;
 
-use crate::drive::Lanes;
 use crate::entry::{Before, Entry, Op, Source, Spares};
 use crate::executor::{Executor, Lane};
 use crate::kernel::{CpuCompiler, CpuKernel};
@@ -33,6 +32,7 @@ use crate::shared::Shared;
 use crate::team::Team;
 use crate::trace::SpanLog;
 use crate::worker;
+use crate::worker::Lanes;
 
 /// An open CPU device.
 pub struct CpuDevice {

@@ -13,8 +13,7 @@
 //! | `entry` | one task in a queue |
 //! | `queues` | the feeds of all queues, and the workers that still have to be woken |
 //! | `executor` | which thread runs a queue: its worker, or a thread that steps in |
-//! | `worker`, `shared` | the thread of a queue; the state that all workers share |
-//! | `drive` | queues without threads, for driven devices |
+//! | `worker`, `shared` | the thread of a queue, and queues without threads, for driven devices; the state that all workers share |
 //! | `runner` | runs one task, from its inputs' poison to its published cursor |
 //! | `kernel` | compiled kernels, and one launch |
 //! | `team` | the threads that share the cubes of launches |
@@ -29,7 +28,6 @@
 //! 5. All threads of an idle device are parked (I11); a driven device has no thread.
 
 mod device;
-mod drive;
 mod entry;
 mod executor;
 mod kernel;

@@ -43,7 +43,7 @@
 //! | --- | --- |
 //! | `options`, `opening` | [`Sim`]: its options; opening a device |
 //! | `device` | [`SimDevice`]: the [`Backend`](millstream_protocol::Backend), which queues work |
-//! | `shared`, `state` | what calls and steps share, behind one lock |
+//! | `shared`, `state` | what calls and steps share, behind one lock; what a custom task and a guard receive |
 //! | `step`, `stepper` | one step: how it is chosen and run; the thread that runs steps |
 //! | `entry`, `run`, `cubes` | one task: its queue entry; from its inputs' poison to its outputs; its cubes |
 //! | `kernel`, `compiler` | a compiled kernel, and its compiler |
@@ -52,7 +52,6 @@
 //! | `timing`, `cost`, `clock` | virtual time; the handle of its owner |
 //! | `faults` | the plan of faults |
 //! | `findings` | the handles that the user keeps |
-//! | `resources` | what a custom task and a guard receive |
 //! | `ranges`, `random` | a value for every byte; random numbers |
 
 mod checker;
@@ -71,7 +70,6 @@ mod opening;
 mod options;
 mod random;
 mod ranges;
-mod resources;
 mod run;
 mod shared;
 mod state;
@@ -79,6 +77,7 @@ mod step;
 mod stepper;
 mod timing;
 
+pub use crate::shared::SimResources;
 pub use checker::{AccessSite, Bytes, Touch, Violation, Waits};
 pub use clock::Clock;
 pub use cost::{CostModel, KernelCost};
@@ -86,4 +85,3 @@ pub use device::SimDevice;
 pub use faults::{Call, Faults};
 pub use findings::{Figures, Findings, Holds};
 pub use options::{Checks, Sim};
-pub use resources::SimResources;

@@ -19,7 +19,7 @@ use crate::coverage::Coverage;
 use crate::cubes::{Shuffled, run_cubes};
 use crate::entry::{Entry, LaunchOp, Op};
 use crate::random::Random;
-use crate::resources::SimResources;
+use crate::shared::SimResources;
 
 /// The fate of a task that is about to run.
 pub(crate) enum Fate {

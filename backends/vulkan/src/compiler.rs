@@ -11,8 +11,8 @@ use millstream_protocol::{BackendKernel, Compiler, DeviceProperties, Kernel, Ker
 use millstream_spirv::{Buffers, Parameters, Target};
 
 use crate::driver::{Context, Interface, Pipeline, PipelineCache};
+use crate::kernel::VulkanLaunch;
 use crate::kernel::{Entry, VulkanKernel};
-use crate::module::VulkanLaunch;
 use crate::module_checks::{Expected, check, check_threads};
 use crate::parameters::PARAMETERS_MAX;
 

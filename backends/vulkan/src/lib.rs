@@ -19,15 +19,14 @@
 //! | `accesses`, `barriers` | which tasks of a queue need a barrier before them; the barriers |
 //! | `completer` | progress: the thread that waits for a queue's semaphore |
 //! | `held` | batches that a caller completes itself |
-//! | `waits` | callers of a driven device that wait for its tasks in the driver |
+//! | `waits` | callers of a driven device that wait for its tasks in the driver, and the points that they can wait for |
 //! | `copies`, `fill`, `upload` | copies between host and device and within the device; fills; memory for long uploads |
 //! | `trace` | start and end times of tasks, by the device's clock |
 //! | `pages` | device memory, and where bindings lie in it |
-//! | `compiler`, `kernel` | compiles sources to pipelines; compiled kernels |
-//! | `module`, `module_checks` | the interface of users' modules, and its checks |
+//! | `compiler`, `kernel` | compiles sources to pipelines; compiled kernels and users' modules |
+//! | `module_checks` | the checks of the interface of users' modules |
 //! | `wgsl` | translates kernels in WGSL, with the feature `wgsl` |
 //! | `parameters` | the parameters of a launch |
-//! | `point` | points of a queue for which the application can wait |
 
 mod accesses;
 mod adopted;
@@ -41,12 +40,10 @@ mod driver;
 mod fill;
 mod held;
 mod kernel;
-mod module;
 mod module_checks;
 mod options;
 mod pages;
 mod parameters;
-mod point;
 mod properties;
 mod queue;
 mod trace;
@@ -55,6 +52,8 @@ mod waits;
 #[cfg(feature = "wgsl")]
 mod wgsl;
 
+pub use crate::kernel::VulkanLaunch;
+pub use crate::waits::VulkanPoint;
 pub use adopted::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 pub use device::{VulkanAlias, VulkanBinding, VulkanDevice, VulkanResources};
 #[doc(hidden)]
@@ -63,6 +62,4 @@ pub use driver::{
     Message, Severity, Validation, cached_pipelines, calibration_extension, loader_version,
 };
 pub use millstream_gpu::CacheContents;
-pub use module::VulkanLaunch;
 pub use options::{GpuInfo, Vulkan, gpus};
-pub use point::VulkanPoint;

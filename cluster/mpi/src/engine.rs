@@ -14,8 +14,8 @@ use crate::forming::Forming;
 use crate::group::Group;
 use crate::job::Job;
 use crate::part::Outcome;
-use crate::patience::Patience;
 use crate::raw::{MpiError, Ulfm, call, check};
+use crate::waiting::Patience;
 use crate::waiting::Waiting;
 
 /// A message to the caller that waits for it.

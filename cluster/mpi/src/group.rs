@@ -19,10 +19,10 @@ use crate::job::Events;
 use crate::lane::{Kind, Lane};
 use crate::moving::Mover;
 use crate::part::Outcome;
-use crate::patience::Patience;
 use crate::pieces::Spares;
 use crate::raw::{MpiError, Ulfm};
 use crate::transfer::Route;
+use crate::waiting::Patience;
 use crate::waiting::Waiting;
 
 /// The ranks of a group that report for all that a collective waits: two, as one of them may be what it waits for. Each

@@ -74,7 +74,6 @@ mod link;
 mod moving;
 mod network;
 mod part;
-mod patience;
 mod pieces;
 mod raw;
 mod text;

@@ -11,8 +11,8 @@ use millstream_sync::credit::{Credit, Exceeded};
 use millstream_sync::reply::reply;
 
 use crate::backpressure::{Wait, jobs_full};
+use crate::grants::Grants;
 use crate::handle::Handle;
-use crate::when_ready::Grants;
 use crate::{
     ClientEpoch, ComputeClient, DeviceShared, Finish, Pending, Permit, Requester, Returned,
 };

@@ -17,7 +17,7 @@ use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::error::Error;
 use crate::health::{Health, Recovery};
-use crate::health::{HealthState, Remains};
+use crate::health_state::{HealthState, Remains};
 use crate::journal::SubmissionLog;
 
 /// The status of one epoch of a device. Shared by its clients, its thread and its backend.

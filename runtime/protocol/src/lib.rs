@@ -7,16 +7,16 @@
 //!
 //! | file or module | contents |
 //! | --- | --- |
-//! | `id`, `element`, `layout` | the basic types |
-//! | `properties`, `options` | properties and options of a device |
-//! | `error`, `failure`, `health` | errors of calls, failures of tasks, the health of a device |
+//! | `id`, `element`, `layout`, `priority` | the basic types |
+//! | `properties`, `feature`, `options` | properties and options of a device |
+//! | `error`, `failure`, `health`, `health_state` | errors of calls, failures of tasks, the health of a device |
 //! | `kernel`, `launch` | kernels, their signatures, and the parts of a launch |
 //! | `backend`, [`settle`], `landing`, `memory`, [`staging`] | the duties of a backend, and helpers for them |
 //! | [`hazard`] | the hazard relation and the access log |
 //! | [`threads`], [`marks`], [`block`] | the source of the runtime's threads; the role of the calling thread; blocking |
 //! | `message`, `binding`, [`recording`], `cancel` | what is sent to a device |
 //! | `channel`, `table` | the mailbox as clients see it; the slots that clients and the device share |
-//! | `charge`, `releases` | accounting of memory that returns later |
+//! | `charge`, `releases`, `deferred_drop` | accounting of memory that returns later |
 //! | `device_status` | the end of an epoch, as both sides observe it |
 //! | `report`, [`metrics`], `profile`, [`journal`] | what a device reports |
 //!
@@ -29,12 +29,15 @@ pub mod block;
 mod cancel;
 mod channel;
 mod charge;
+mod deferred_drop;
 mod device_status;
 mod element;
 mod error;
 mod failure;
+mod feature;
 pub mod hazard;
 mod health;
+mod health_state;
 mod id;
 #[cfg_attr(not(feature = "journal"), path = "no_journal.rs")]
 pub mod journal;
@@ -47,6 +50,7 @@ mod memory;
 mod message;
 pub mod metrics;
 mod options;
+mod priority;
 mod process;
 mod profile;
 mod properties;
@@ -67,6 +71,7 @@ pub use binding::{Access, Binding};
 pub use cancel::{CancelToken, DropGuard, Ring, Tally, Terms, Withdrawal, Withdrawals};
 pub use channel::{ComputeChannel, Job, Message, Refusal, Slot, StepIn};
 pub use charge::{Charge, Holding, Limit};
+pub use deferred_drop::{DeferredDrop, Release};
 pub use device_status::DeviceStatus;
 pub use element::{Element, bf16, f16};
 pub use error::{
@@ -74,7 +79,9 @@ pub use error::{
     ReopenError,
 };
 pub use failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason, Remote};
-pub use health::{Health, HealthState, HealthWatch, Recovery, Remains};
+pub use feature::Feature;
+pub use health::{Health, Recovery};
+pub use health_state::{HealthState, HealthWatch, Remains};
 pub use id::{
     ClientId, ClientSlotId, Cursor, KernelId, MAX_QUEUES, Point, QueueId, RecordingId, SliceId,
     StreamId,
@@ -96,10 +103,11 @@ pub use message::{
     Registration, ReleaseToken, Reply, RestFn, Scope, Spans, SyncParts, Task, TaskExtras, Ticket,
 };
 pub use options::{AtLimit, DeviceOptions, LogLevel, Logs, Settings, Strategy};
+pub use priority::Priority;
 pub use process::Process;
 pub use profile::{ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken};
-pub use properties::{ALIGNMENT_MAX, ALIGNMENT_MIN, DeviceProperties, Feature, Priority};
-pub use releases::{DeferredDrop, Release, Releases};
+pub use properties::{ALIGNMENT_MAX, ALIGNMENT_MIN, DeviceProperties};
+pub use releases::Releases;
 pub use report::{
     ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
 };

@@ -1,10 +1,12 @@
-//! The properties, limits and optional features of a device, and the priorities that its queues serve.
+//! The properties and limits of a device.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::error::OpenError;
+use crate::feature::Feature;
 use crate::id::MAX_QUEUES;
+use crate::priority::Priority;
 
 /// The smallest alignment that a device may report, in bytes: that of the largest element type.
 pub const ALIGNMENT_MIN: u64 = 8;
@@ -139,72 +141,4 @@ impl DeviceProperties {
 const fn stated_limit(holds: bool, text: &'static str) -> &'static str {
     assert!(holds, "the text states another limit than the constant");
     text
-}
-
-// Optional features of devices, which kernels may require.
-
-/// An optional feature of a device, which kernels may require.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[non_exhaustive]
-pub enum Feature {
-    /// Kernels written as Rust closures.
-    NativeKernels,
-    /// Cube counts that the device reads when a launch starts.
-    DynamicCubeCount,
-    /// 64-bit floats.
-    F64,
-    /// 16-bit floats (IEEE half).
-    F16,
-    /// 16-bit floats (bfloat16).
-    Bf16,
-    /// 64-bit integers.
-    I64,
-    /// Tensor maps (the bulk tensor copy engine).
-    TensorMaps,
-    /// Clusters: cubes that run together and can access each other's shared memory.
-    Clusters,
-    /// The driver can capture and replay a batch.
-    ConcurrentReplay,
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Feature::NativeKernels => "native kernels",
-            Feature::DynamicCubeCount => "dynamic cube count",
-            Feature::F64 => "f64",
-            Feature::F16 => "f16",
-            Feature::Bf16 => "bf16",
-            Feature::I64 => "i64",
-            Feature::TensorMaps => "tensor maps",
-            Feature::Clusters => "clusters",
-            Feature::ConcurrentReplay => "capture",
-        })
-    }
-}
-
-// The priority of a client.
-
-/// The priority of a client's streams.
-///
-/// Streams of different priorities are assigned to different queues if there are enough. On a queue that they share,
-/// 8 of 13 turns go to high, 4 to normal and 1 to low, as long as all three have tasks.
-// The order of the variants is their code in a submission log.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[cfg_attr(feature = "journal", derive(serde::Serialize, serde::Deserialize))]
-pub enum Priority {
-    /// Work that can wait: a batch job beside a service.
-    Low,
-    /// The default.
-    #[default]
-    Normal,
-    /// Work whose result a user waits for.
-    High,
-}
-
-impl Priority {
-    /// The number of priorities.
-    pub const COUNT: usize = 3;
-    /// All priorities, the lowest first.
-    pub const ALL: [Self; Self::COUNT] = [Self::Low, Self::Normal, Self::High];
 }

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::choice::Outcome;
 use crate::error::StoreError;
-use crate::outcome::Outcome;
 use crate::set::Checksum;
 
 /// The version of the format. Other versions are not read.

@@ -10,14 +10,13 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `set` | candidates by name, inputs for measuring |
-//! | `tuner`, `choice` | what is known of each key |
+//! | `tuner`, `choice` | what is known of each key; the result of a tuning |
 //! | `execute` | choosing a candidate under a policy, and running it |
 //! | `tuning` | a single tuning: each key is tuned by one thread at a time |
 //! | `flights` | the keys that are being tuned, and the threads that tune and wait |
 //! | `race` | how candidates are measured, and when a race ends |
 //! | `stats` | robust statistics of few samples |
 //! | `measure`, `stream` | the clock; the clock of a stream's device |
-//! | `outcome` | the result of a tuning |
 //! | `save`, `encoding`, `store` | saved choices: lines with checksums, in a store that is replaced atomically |
 //! | `check` | whether all candidates compute the same |
 //! | `error` | errors |
@@ -29,7 +28,6 @@ mod error;
 mod execute;
 mod flights;
 mod measure;
-mod outcome;
 mod race;
 mod save;
 mod set;
@@ -39,12 +37,12 @@ mod stream;
 mod tuner;
 mod tuning;
 
+pub use crate::choice::{Candidate, Outcome};
 pub use check::{Checked, Equivalence};
 pub use choice::{Choice, Chosen, Fastest, Policy};
 pub use encoding::{Identity, Inspected, inspect};
 pub use error::{Failure, StoreError, TuneError};
 pub use measure::Measure;
-pub use outcome::{Candidate, Outcome};
 pub use race::{Effort, SAMPLES_MAX, SAMPLES_MIN};
 pub use save::Loaded;
 pub use set::{Checksum, Tunable, TunableSet};

@@ -25,9 +25,9 @@ use std::time::Duration;
 
 use millstream_sync::payload::panic_message;
 
+use crate::choice::{Candidate, Outcome};
 use crate::error::Failure;
 use crate::measure::Measure;
-use crate::outcome::{Candidate, Outcome};
 use crate::set::TunableSet;
 use crate::stats::{Summary, median, median_interval};
 

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::choice::Outcome;
 use crate::choice::{Choice, Chosen, Fastest};
 use crate::encoding::Identity;
 use crate::error::TuneError;
 use crate::flights::{Flights, lock};
-use crate::outcome::Outcome;
 use crate::race::Effort;
 use crate::set::{Checksum, TunableSet};
 use crate::store::Store;

@@ -10,11 +10,11 @@
 
 use std::sync::Arc;
 
+use crate::choice::{Candidate, Outcome};
 use crate::choice::{Choice, Chosen};
 use crate::error::TuneError;
 use crate::flights::{Role, lock};
 use crate::measure::Measure;
-use crate::outcome::{Candidate, Outcome};
 use crate::race::{Race, Step};
 use crate::set::{Checksum, TunableSet};
 use crate::tuner::{KnownChoice, TuneKey, Tuner, no_candidates, only_candidate};

@@ -5,14 +5,13 @@
 //! | --- | --- |
 //! | `opening` | opens a device |
 //! | `backend` | implements the trait `Backend` |
-//! | `launching`, `products` | one launch; one launch of a product by cuBLASLt |
+//! | `launching` | one launch; one launch of a product by cuBLASLt |
 //! | `replaying` | one replay as a graph |
 //! | `resources` | the resources of custom tasks and guards |
 
 mod backend;
 mod launching;
 mod opening;
-mod products;
 mod replaying;
 mod resources;
 

@@ -8,7 +8,7 @@ use millstream_ir::ssa::{
 };
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
-use super::for_loop;
+use crate::ir;
 
 /// The prelude: types, arithmetic and reductions.
 pub(super) const PRELUDE: &str = include_str!("prelude.cu");
@@ -169,7 +169,7 @@ impl Printer<'_> {
                 let values =
                     [start, end, step].map(|v| self.constants[*v as usize].map(|bits| bits as i64));
                 let bounds = [start, end, step].map(|v| self.name(*v, 0));
-                let (head, first) = for_loop::head(&self.name(*index, 0), &bounds, values);
+                let (head, first) = ir::head(&self.name(*index, 0), &bounds, values);
                 if *unroll {
                     self.line(format_args!("#pragma unroll"))?;
                 }

@@ -2,9 +2,8 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `available` | the errors of opening what is not available |
 //! | `cache_file` | files of caches on disk |
-//! | `environment` | environment variables that choose a library |
+//! | `environment` | environment variables that choose a library; the errors of opening what is not available |
 //! | `completer` | the thread of a queue, which waits for the batches of the queue in order; the protocol of completion |
 //! | `copies` | what copies within a device must satisfy, and the memory that the copies of a batch use |
 //! | `pages` | the table of pages, and their limits |
@@ -32,7 +31,6 @@ macro_rules! setters {
     };
 }
 
-mod available;
 mod cache_file;
 mod completer;
 mod copies;
@@ -44,11 +42,10 @@ mod segments;
 mod spans;
 mod staging;
 
-pub use available::{select, unavailable};
 pub use cache_file::{CacheContents, CacheFile, CacheFolder, cache_folder, hex};
 pub use completer::Completer;
 pub use copies::{BatchMemory, check_copy, host_len};
-pub use environment::library_folder;
+pub use environment::{library_folder, select, unavailable};
 pub use pages::{Pages, Place};
 pub use program::{Variants, compile_error};
 pub use readback::Readback;

@@ -4,8 +4,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `order` | happens-before between tasks: queues, waits, and what the host has seen |
-//! | `clock` | vector clocks |
-//! | `accesses` | the last accesses to each byte |
+//! | `accesses` | the last accesses to each byte, by vector clocks |
 //! | `slices` | live slices and their places |
 //! | `violation` | everything that the checker can report |
 //!
@@ -56,7 +55,6 @@
 //! them.
 
 mod accesses;
-mod clock;
 mod order;
 mod slices;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use millstream_protocol::{Cursor, Point, QueueId};
 
 use super::Violation;
-use super::clock::{Clock, History, Known};
+use super::accesses::{Clock, History, Known};
 
 /// Counts of waits, and of needless ones (I3).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -54,7 +54,6 @@
 
 mod arithmetic;
 mod body;
-mod cast;
 mod control;
 mod emit;
 mod inputs;

@@ -9,8 +9,8 @@ use millstream_protocol::Refused;
 use super::VulkanResources;
 use super::resources::with_queue;
 use crate::driver::Alias;
-use crate::point::VulkanPoint;
 use crate::queue::Queue;
+use crate::waits::VulkanPoint;
 
 /// A buffer of Vulkan on the memory of a binding. It keeps the memory, but not the slice: keep a handle of the slice
 /// beside it, because the memory of a dropped slice is reused.
@@ -47,6 +47,9 @@ impl VulkanResources {
     /// Makes this and all later tasks of the queue wait until a timeline semaphore of the application has this value.
     /// What was written before the semaphore was signalled is visible to them. Afterwards
     /// [`VulkanResources::commands`] is another command buffer. Does nothing outside of the work of a custom task.
+    ///
+    /// Tasks that wait count as in flight. A queue that is full of them (`max_in_flight`, `max_in_flight_time`) issues no
+    /// task until the value is reached, and so submits none.
     ///
     /// # Errors
     /// The driver refused a call.

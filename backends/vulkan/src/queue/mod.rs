@@ -21,7 +21,6 @@
 //! one queue of Vulkan: what a submission waits for was submitted before it.
 
 mod known;
-mod recorded;
 mod submission;
 
 use std::any::Any;
@@ -41,13 +40,13 @@ use crate::commands::Commands;
 use crate::completer::{Batch, Shared};
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::held::{Ends, Holder, Line, Sent};
-use crate::point::VulkanPoint;
 use crate::trace::{Timestamp, Timing, Tracer};
 use crate::waits::Target;
+use crate::waits::VulkanPoint;
 
 use known::Known;
-pub(crate) use recorded::Recorded;
-use recorded::Set;
+pub(crate) use known::Recorded;
+use known::Set;
 
 /// The number of segments of a batch, and of waits of a segment, that need no allocation.
 const INLINE: usize = 4;

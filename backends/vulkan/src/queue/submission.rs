@@ -12,7 +12,7 @@ use crate::barriers::make_visible_to_host;
 use crate::completer::{Batch, complete};
 use crate::driver::Code;
 use crate::held::Sent;
-use crate::point::VulkanPoint;
+use crate::waits::VulkanPoint;
 
 impl Queue {
     /// Submits everything that was recorded, and waits until it has completed. Blocks the calling thread.

@@ -6,13 +6,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use millstream_ir::DType;
-use millstream_protocol::recording::ScalarSlot;
-use millstream_protocol::{Access, Element, Signature, SlotRef};
+use millstream_protocol::{Access, Element, Signature};
 
-use super::{Argument, Arguments, Bound, bind, nine_to_sixteen, up_to_eight};
+use crate::arguments::{Argument, Arguments, Bound, bind, nine_to_sixteen, up_to_eight};
 use crate::handle::Handle;
 
 /// The type of a binding that a [`TypedKernel`](crate::TypedKernel) reads.
@@ -204,110 +202,3 @@ macro_rules! tuple_types {
 
 up_to_eight!(tuple_types);
 nine_to_sixteen!(tuple_types);
-
-// The number of arguments of a launch.
-
-/// The number of arguments of each kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ArgumentCount {
-    /// Bindings.
-    pub bindings: usize,
-    /// Scalars.
-    pub scalars: usize,
-}
-
-impl ArgumentCount {
-    pub(super) const NONE: Self = Self {
-        bindings: 0,
-        scalars: 0,
-    };
-    pub(super) const BINDING: Self = Self {
-        bindings: 1,
-        ..Self::NONE
-    };
-    pub(super) const SCALAR: Self = Self {
-        scalars: 1,
-        ..Self::NONE
-    };
-
-    /// Returns the numbers that a signature declares.
-    pub(crate) fn of(signature: &Signature) -> Self {
-        Self {
-            bindings: signature.bindings().len(),
-            scalars: signature.scalars().len(),
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn and(self, more: Self) -> Self {
-        Self {
-            bindings: self.bindings + more.bindings,
-            scalars: self.scalars + more.scalars,
-        }
-    }
-}
-
-// `ScalarParameter`: a scalar of a recording whose value each replay sets.
-
-/// A scalar of a recording whose value each replay sets. [`Recorder::scalar`](crate::Recorder::scalar) makes one, a
-/// launch takes `&parameter` in place of a number, and [`ReplayArgs::set`](crate::ReplayArgs::set) sets its value.
-///
-/// It belongs to the recorder that made it: only this recorder's launches take it, and only replays of this recording
-/// set it.
-pub struct ScalarParameter<T: Element> {
-    index: u32,
-    recorder: Arc<RecorderKey>,
-    element: PhantomData<fn() -> T>,
-}
-
-/// Identifies a recorder, and later its recording: by address, while a reference to it exists.
-#[derive(Debug)]
-pub(crate) struct RecorderKey(());
-
-impl RecorderKey {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(RecorderKey(()))
-    }
-}
-
-impl<T: Element> ScalarParameter<T> {
-    pub(crate) fn new(index: u32, recorder: Arc<RecorderKey>) -> Self {
-        Self {
-            index,
-            recorder,
-            element: PhantomData,
-        }
-    }
-
-    /// Returns the position among the scalar parameters of the recorder.
-    pub(crate) fn index(&self) -> u32 {
-        self.index
-    }
-
-    /// Returns `true` if the recorder with this key made the parameter.
-    pub(crate) fn is_of(&self, recorder: &Arc<RecorderKey>) -> bool {
-        Arc::ptr_eq(&self.recorder, recorder)
-    }
-}
-
-impl<T: Element> Clone for ScalarParameter<T> {
-    fn clone(&self) -> Self {
-        Self::new(self.index, self.recorder.clone())
-    }
-}
-
-impl<T: Element> std::fmt::Debug for ScalarParameter<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ScalarParameter<{}>({})", T::DTYPE, self.index)
-    }
-}
-
-/// What a recorder takes from arguments in addition to their packed form.
-pub(crate) struct RecordedArguments {
-    /// References that keep the recorded slices and kernels alive.
-    pub(crate) holds: Vec<SlotRef>,
-    /// The key of the recorder.
-    pub(crate) key: Arc<RecorderKey>,
-    /// The scalar parameters of the launch that is being recorded, by their indices.
-    pub(crate) parameters: Vec<ScalarSlot>,
-}

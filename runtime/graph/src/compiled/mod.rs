@@ -7,8 +7,7 @@
 //! | [`form`] | a schedule without the identity of its buffers: the key of a recording, which it records |
 //! | [`report`] | the items of a run with their times |
 //! | [`run`] | one run: bindings, checks and submission |
-//! | [`outputs`] | the outputs of a run |
-//! | [`tensor`] | outputs on the host |
+//! | [`tensor`] | the outputs of a run, on the device and on the host |
 //!
 //! # Compiling
 //! ```text
@@ -39,7 +38,6 @@
 
 mod cache;
 pub(crate) mod form;
-mod outputs;
 mod report;
 mod run;
 mod tensor;
@@ -50,10 +48,10 @@ pub use cache::{CacheStats, GraphCache};
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, KernelHandle, Recording};
 use millstream_protocol::Feature;
-pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;
 pub use tensor::Tensor;
+pub use tensor::{Output, Outputs};
 
 use crate::compiled::form::{Form, FormCallee, FormItem};
 use crate::error::ScheduleError;

@@ -19,8 +19,8 @@ use millstream_client::handle::Handle;
 use millstream_protocol::{Element, Error};
 use smallvec::SmallVec;
 
+use super::tensor::{Output, Outputs};
 use crate::compiled::CompiledSchedule;
-use crate::compiled::outputs::{Output, Outputs};
 use crate::elements::check_elements;
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;

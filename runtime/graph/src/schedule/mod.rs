@@ -16,15 +16,13 @@
 //! | [`values`] | the values of that nest |
 //! | [`product`] | turns a group into a matrix product |
 //! | [`order`] | versions of buffers, and the order of items |
-//! | [`item`] | one step of a schedule |
+//! | [`item`] | one step of a schedule; schedules as text and as Graphviz graphs |
 //! | [`memory`] | the buffers of the items |
 //! | [`slots`] | the launch words that each run computes |
-//! | [`display`] | schedules as text and as Graphviz graphs |
 //! | [`expression`] | programs as readable expressions |
 
 pub(crate) mod axes;
 mod cost;
-mod display;
 mod emit;
 mod expression;
 pub(crate) mod fuse;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::failure::{Bytes, FailureRef, distinguishable};
+use crate::feature::Feature;
 use crate::health::{Health, Recovery};
-use crate::properties::Feature;
 
 pub use argument::{ArgumentError, ArgumentErrorKind};
 pub use full::Full;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::encoding;
+use super::code;
 use crate::failure::Reason;
 use crate::kernel::Signature;
 use crate::launch::{LaunchCount, Pattern, TensorMap};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
-use crate::properties::Priority;
+use crate::priority::Priority;
 use crate::recording::{RecordedBinding, RecordedTask};
 
 /// One entry of a log. Streams, kernels, slices, recordings and parameters are named by their slots of the device's table.
@@ -112,7 +112,7 @@ pub enum Work<'a> {
     /// Copies bytes from the host.
     Upload {
         /// The bytes.
-        #[serde(borrow, with = "encoding::bytes")]
+        #[serde(borrow, with = "code::bytes")]
         bytes: Cow<'a, [u8]>,
         /// The layout within the binding; `None` if the bytes are contiguous.
         layout: Option<Box<Strided>>,

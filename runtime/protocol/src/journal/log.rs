@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::encoding::Digest;
+use super::digest::Digest;
 use super::encoding::{decode, reason};
 use super::entry::Entry;
 

@@ -9,7 +9,9 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `entry` | [`Entry`]: what is logged, and the order of its bytes |
-//! | `encoding` | encoding and decoding of entries, with `postcard`; [`Digest`]: a 64-bit digest of bytes |
+//! | `code` | the serde representation of what serde cannot derive |
+//! | `encoding` | encoding and decoding of entries, with `postcard` |
+//! | `digest` | [`Digest`]: a 64-bit digest of bytes |
 //! | `log` | [`SubmissionLog`]: the log as a value, and its file format |
 //!
 //! The mailbox has the one order in which all hazards are judged (I1, I2). So its order determines the result of all
@@ -31,13 +33,16 @@
 //! A disabled log costs one comparison per burst of messages. This module does no I/O: the caller passes a `Read` or
 //! a `Write`.
 
+mod code;
+mod digest;
 mod encoding;
 mod entry;
 mod log;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use encoding::dtype;
-pub use encoding::{Digest, encode};
+pub(crate) use code::dtype;
+pub use digest::Digest;
+pub use encoding::encode;
 pub use entry::{Entry, Work};
 pub use log::{LogError, SubmissionLog};

@@ -16,7 +16,7 @@ use crate::kernel::{Kernel, Signature};
 use crate::launch::{LaunchCount, Pattern, TensorMap};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
-use crate::properties::Priority;
+use crate::priority::Priority;
 use crate::recording::{RecordedBinding, RecordedOp, RecordedTask, ScalarSlot};
 
 /// Entries of each kind, and their bytes. These follow from the order of variants and fields in `entry.rs` and `code.rs`,

@@ -19,8 +19,8 @@ pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 use crate::binding::Access;
 use crate::element::Element;
 use crate::error::KernelError;
+use crate::feature::Feature;
 use crate::properties::DeviceProperties;
-use crate::properties::Feature;
 
 /// A kernel as compiled by a backend.
 pub type BackendKernel = Arc<dyn Any + Send + Sync>;

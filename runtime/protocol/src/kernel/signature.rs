@@ -7,7 +7,7 @@ use std::sync::Arc;
 use millstream_ir::DType;
 
 use crate::binding::Access;
-use crate::properties::Feature;
+use crate::feature::Feature;
 
 /// How the cubes of a launch share a binding on the CPU.
 // The order of the variants is their code in a submission log.

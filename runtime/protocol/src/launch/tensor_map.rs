@@ -1,5 +1,5 @@
 //! Tensor maps: descriptors of the bulk tensor copy engine, as plain data. A backend with the engine
-//! ([`Feature::TensorMaps`](crate::properties::Feature::TensorMaps)) encodes them.
+//! ([`Feature::TensorMaps`](crate::feature::Feature::TensorMaps)) encodes them.
 //!
 //! The order of variants and fields is their order in a submission log.
 

@@ -25,7 +25,7 @@ use crate::kernel::Kernel;
 use crate::landing::Landing;
 use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, LaunchCount, Pattern};
 use crate::memory::AllocationMode;
-use crate::properties::Priority;
+use crate::priority::Priority;
 use crate::recording::RecordedTask;
 use crate::report::TraceSpan;
 

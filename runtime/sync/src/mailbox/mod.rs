@@ -58,6 +58,7 @@
 //! `mailbox_*` remove orderings, fences and wakes.
 
 mod receiver;
+mod reserved;
 mod ring;
 mod sender;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -65,7 +66,8 @@ mod tests;
 mod wait_list;
 
 pub use receiver::Receiver;
-pub use sender::{Probe, Reserved, RoomPlace, Sender};
+pub use reserved::Reserved;
+pub use sender::{Probe, RoomPlace, Sender};
 
 use crate::gate::Gate;
 

@@ -2,7 +2,7 @@
 //! [mailbox](super). `Cursor` belongs to the one receiver.
 
 use super::Refused;
-use super::sender::Reserved;
+use super::reserved::Reserved;
 use super::wait_list::{Ticket, WaitList};
 use crate::facade::atomic::{AtomicU64, Ordering, fence};
 use crate::facade::cell::UnsafeCell;

@@ -1,14 +1,12 @@
 //! The producers' side: `Sender`, which keeps the mailbox open, and `Probe`, which does not.
 
-use std::mem::MaybeUninit;
-use std::ptr::NonNull;
-use std::task::{Poll, Waker};
-
 use super::Refused;
+use super::reserved::Reserved;
 use super::ring::Ring;
 use super::wait_list::Ticket;
 use crate::facade::{Arc, SpinPolicy};
 use crate::slots::Sink;
+use std::task::{Poll, Waker};
 
 /// Sends messages, from any number of threads. When it is dropped, the mailbox closes and the receiver is woken.
 pub struct Sender<T> {
@@ -171,43 +169,5 @@ impl<T: Send + 'static> Sink for Probe<T> {
     #[inline]
     fn wake(&self) {
         Probe::wake(self);
-    }
-}
-
-// A claimed slot, to which its producer writes a message. Claiming and publishing are in `ring`.
-
-/// A claimed slot, to which its producer writes a message.
-#[derive(Debug)]
-#[must_use = "later messages are not received before this one is committed"]
-pub struct Reserved<T> {
-    value: NonNull<MaybeUninit<T>>,
-    pub(super) position: u64,
-}
-
-impl<T> Reserved<T> {
-    pub(super) fn new(value: NonNull<MaybeUninit<T>>, position: u64) -> Self {
-        Self { value, position }
-    }
-
-    /// Returns the place of the message. It belongs to the producer until it is committed, and
-    /// lives as long as a sender of the mailbox.
-    #[inline]
-    pub fn as_ptr(&self) -> *mut MaybeUninit<T> {
-        self.value.as_ptr()
-    }
-
-    /// Returns the place of the message and its position.
-    #[inline(always)]
-    pub fn into_parts(self) -> (NonNull<MaybeUninit<T>>, u64) {
-        (self.value, self.position)
-    }
-
-    /// Makes a slot of these parts.
-    ///
-    /// # Safety
-    /// The parts come from [`Self::into_parts`] and are used once.
-    #[inline(always)]
-    pub unsafe fn from_parts(value: NonNull<MaybeUninit<T>>, position: u64) -> Self {
-        Self { value, position }
     }
 }

@@ -3,11 +3,11 @@
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::NativeView;
 
-use crate::compile_error::CompileError;
 use crate::level::Level;
 use crate::matmul::{self, MatmulCode};
 use crate::nest::{self, NestCode};
 use crate::options::Options;
+use crate::prepare_error::CompileError;
 use crate::team::{RunError, Team};
 
 /// A program, compiled for this processor.

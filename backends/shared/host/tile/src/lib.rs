@@ -35,7 +35,6 @@
 
 mod build;
 mod code;
-mod compile_error;
 #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
 mod fuse;
 mod half;
@@ -62,8 +61,8 @@ mod truth;
 #[cfg(test)]
 mod tests;
 
+pub use crate::prepare_error::CompileError;
 pub use code::Code;
-pub use compile_error::CompileError;
 pub use options::Options;
 pub use team::{RunError, SingleThread, Team};
 

@@ -12,7 +12,6 @@ use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
 use millstream_protocol::NativeView;
 
 use crate::COST_UNIT;
-use crate::compile_error::{CompileError, too_many_axes};
 use crate::launch::{Launch, Window};
 use crate::level::Level;
 use crate::machine::{Job, Machine, Part};
@@ -20,6 +19,7 @@ use crate::options::Options;
 use crate::plan::Template;
 use crate::plans::Plans;
 use crate::prepare_error::PrepareError;
+use crate::prepare_error::{CompileError, too_many_axes};
 use crate::scratch::{Cached, Scratch, with_cached};
 use crate::team::{RunError, Team};
 

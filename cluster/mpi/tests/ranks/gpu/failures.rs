@@ -143,7 +143,10 @@ pub(crate) fn an_error_of_mpi(world: World) {
     let reason = &error.failure().unwrap().root().reason;
     // Each rank is refused; the first one revokes the group, which the other may learn before its own refusal.
     let is_revoked = matches!(reason, Reason::Remote(Remote::Ended { rank: None }));
-    assert!(is_revoked || matches!(reason, Reason::Refused(_)), "{error}");
+    assert!(
+        is_revoked || matches!(reason, Reason::Refused(_)),
+        "{error}"
+    );
     let after = driver::copies();
     // Four pieces are copied at once, and one more after each that has ended well.
     assert!(after.to_host - before.to_host <= 6);

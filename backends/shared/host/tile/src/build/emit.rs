@@ -3,10 +3,10 @@
 use millstream_ir::nest::{Op, Stride, ValueId};
 
 use super::Builder;
-use crate::compile_error::{CompileError, unsupported, unsupported_store};
-use crate::kernels::{cast, function, map, place, random};
+use crate::kernels::{cast, function, map, place};
 use crate::level::Kernel;
 use crate::plan::{InputKind, Instruction, Loop, Scope, Template};
+use crate::prepare_error::{CompileError, unsupported, unsupported_store};
 use crate::slot::SlotId;
 
 impl Builder<'_> {
@@ -103,7 +103,7 @@ impl Builder<'_> {
                 let seed = self.word(seed);
                 let counter = self.of(counter, is_uniform)?;
                 let d = self.destination(id, is_uniform);
-                self.push(random::random(level), d, counter, seed, seed, is_uniform);
+                self.push(function::random(level), d, counter, seed, seed, is_uniform);
             }
             _ => return Err(compile_error()),
         }

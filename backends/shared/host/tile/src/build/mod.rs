@@ -21,11 +21,11 @@ mod stores;
 use millstream_ir::Nest;
 use millstream_ir::nest::{Level as NestLevel, Op, ValueId, Word};
 
-use crate::compile_error::CompileError;
 use crate::level::Level;
 use crate::plan::{
     IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template, Way,
 };
+use crate::prepare_error::CompileError;
 use crate::slot::SlotId;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};

@@ -4,10 +4,10 @@ use millstream_ir::ReduceOp;
 use millstream_ir::nest::{Op, Store, ValueId};
 
 use super::{Builder, Class};
-use crate::compile_error::{CompileError, unsupported};
 use crate::kernels::place;
 use crate::kernels::reduce::Reducer;
 use crate::plan::{DirectFold, Pass};
+use crate::prepare_error::{CompileError, unsupported};
 use crate::slot::SlotId;
 
 /// The accumulator of a reduction.

@@ -9,8 +9,8 @@ use millstream_ir::nest::{Op, ValueId};
 use millstream_ir::{BinaryOp, DType};
 
 use super::{Builder, Class};
-use crate::compile_error::{CompileError, unsupported};
 use crate::plan::{Gathered, InputKind, Scope, Step};
+use crate::prepare_error::{CompileError, unsupported};
 
 /// Indices with more steps are not analysed.
 pub(crate) const STEPS_MAX: usize = 16;

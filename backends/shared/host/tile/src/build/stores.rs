@@ -3,8 +3,8 @@
 use millstream_ir::nest::ValueId;
 
 use super::{Builder, cost, moves};
-use crate::compile_error::CompileError;
 use crate::plan::{Scope, Target};
+use crate::prepare_error::CompileError;
 
 impl Builder<'_> {
     /// Returns the target into which a value of the body is computed directly.

@@ -3,12 +3,11 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `map` | element-wise operations of one, two or three values |
-//! | `function` | functions of floats |
+//! | `function` | functions of floats; Philox4x32-10 |
 //! | `cast` | casts between types |
 //! | `reduce` | reductions of many elements to one |
 //! | `arg` | the index of the least or greatest element |
 //! | `place` | copies, gathers and scatters |
-//! | `random` | Philox4x32-10 |
 //!
 //! An operand is a tile or a *scalar*: one element that stands for a whole tile.
 
@@ -17,7 +16,6 @@ pub(crate) mod cast;
 pub(crate) mod function;
 pub(crate) mod map;
 pub(crate) mod place;
-pub(crate) mod random;
 pub(crate) mod reduce;
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};

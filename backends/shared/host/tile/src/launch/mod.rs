@@ -5,7 +5,6 @@
 
 mod indexed;
 mod overlaps;
-mod transposed;
 
 use millstream_ir::Nest;
 use millstream_ir::nest::{Access, AccessId, Stride};

@@ -19,13 +19,13 @@ use millstream_protocol::NativeView;
 use product::{Matrix, Product};
 
 use crate::COST_UNIT;
-use crate::compile_error::{CompileError, too_many_axes};
 use crate::half::F16;
 use crate::kernels::with_type;
 use crate::launch::{Window, offset, overlap, resolve};
 use crate::level::{Level, Loop, kernel};
 use crate::nest::NestCode;
 use crate::options::Options;
+use crate::prepare_error::{CompileError, too_many_axes};
 use crate::team::{RunError, SingleThread, Team};
 
 /// The least rows and columns of a tile by default, which threads share.
