@@ -53,6 +53,9 @@
 pub mod backend;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(feature = "instances")]
+#[doc(hidden)]
+pub mod instances;
 pub mod metrics;
 pub mod timeline;
 #[cfg(feature = "vulkan")]

@@ -218,7 +218,7 @@ pub(crate) struct HeldTask {
     pub(crate) after: Points,
     /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued. Each becomes a
     /// point of `after` when it is issued. Each link leads to an earlier mailbox position, so there is no cycle. The
-    /// reverse of each is a [`Waiter`](Waiter) of the other stream, which has the index of the link: so
+    /// reverse of each is a [`Waiter`] of the other stream, which has the index of the link: so
     /// links are not moved, and one that is removed leaves [`ISSUED`] until all behind it are removed. The last link is
     /// never [`ISSUED`].
     pub(crate) awaits: SmallVec<[(u32, u64); 1]>,

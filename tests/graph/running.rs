@@ -73,6 +73,32 @@ fn inputs_scalars_and_lengths_change_without_compiling(on: On) {
     ));
 }
 
+/// An output as large as the arena of another schedule is not taken for it: the two share no recording.
+#[apply(every_device)]
+fn output_of_the_size_of_an_arena_is_another_form(
+    on: On,
+    #[values(false, true)] other_first: bool,
+) {
+    let (_rig, client, stream) = on.start();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [8, 8]);
+    let square = x.matmul(&x);
+    let stored = x.set(&(&square + 1));
+    let both = Schedule::create(&[&stored, &square]).unwrap();
+    let alone = Schedule::create_one(&stored).unwrap();
+    let cache = GraphCache::default();
+    let mut schedules = [(&alone, 256), (&both, 0)];
+    schedules.rotate_left(usize::from(other_first));
+    for (schedule, bytes) in schedules {
+        let compiled = schedule.compile_with_cache(&client, &cache).unwrap();
+        assert_eq!(compiled.temporary_bytes(), bytes, "{schedule}");
+        let values = stream.create(bytemuck::cast_slice(&[1.0_f32; 64])).unwrap();
+        compiled.run().input(&x, &values).submit(&stream).unwrap();
+        let result = stream.read(&values).wait().unwrap();
+        assert_eq!(bytemuck::cast_slice::<u8, f32>(&result), [9.0; 64]);
+    }
+}
+
 #[apply(every_device)]
 fn sixteen_threads_run_one_schedule_with_their_own_inputs_i1_i2(on: On) {
     let rig = on.open();

@@ -133,7 +133,7 @@ pub struct Server<B: Backend> {
     /// What the actors have to do, in order.
     pub(crate) effects: VecDeque<Effect>,
     withdrawals: Withdrawals,
-    /// A held task that will free memory, if reservations wait for it: see `memory_waiters`.
+    /// A held task that will free memory, if reservations wait for it: see `reserve`.
     witness: Option<reserve::Witness>,
     /// The number of tasks that were accepted and will not be issued because the device is lost.
     tasks_lost: u64,
@@ -292,7 +292,7 @@ impl<B: Backend> Server<B> {
 /// Work for the actors.
 pub enum Effect {
     /// Run a host function, where its [`HostPlace`](millstream_protocol::HostPlace) says.
-    /// [`Server::host_finished`](Server::host_finished) must be called when its
+    /// [`Server::host_finished`] must be called when its
     /// [`HostDone`](millstream_protocol::HostDone) was dropped.
     Host {
         /// The code.

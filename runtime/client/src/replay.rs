@@ -273,7 +273,7 @@ fn any_compared(bindings: &[Binding]) -> bool {
     })
 }
 
-/// As [`any`], for many bindings.
+/// As [`any_overlap`], for many bindings.
 fn any_sorted(mut bindings: Vec<Binding>) -> bool {
     bindings.retain(|binding| binding.len > 0);
     bindings.sort_unstable_by_key(|binding| (binding.slice, binding.offset));

@@ -119,10 +119,15 @@ impl<K: Hash + Eq + Clone> Flights<K> {
             }
         }
         state.wait.insert(here, key.clone());
-        // Also if the key's own code panics: an edge that stays would be taken for a deadlock.
+        // If the key's own code panics: an edge that stays would be taken for a deadlock.
         let _ended = AtEnd(|| drop(lock(&self.state).wait.remove(&here)));
         let is_tuned = |state: &mut State<K>| state.tune.contains_key(key);
-        drop(self.ended.wait_while(state, is_tuned));
+        let state = self.ended.wait_while(state, is_tuned);
+        // Before another thread sees the edge of one that no longer waits.
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let edge = state.wait.remove(&here);
+        drop(state);
+        drop(edge);
         true
     }
 

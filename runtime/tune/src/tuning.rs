@@ -38,11 +38,14 @@ impl<K: TuneKey> Tuner<K> {
         let role = flights.join(key, || self.find(key, set, &mut stale));
         match role {
             Ok(choice) => Begun::Known(choice),
-            Err(Role::Follower) => Begun::Elsewhere(Elsewhere {
-                tuner: self.clone(),
-                set: set.name().clone(),
-                key: own,
-            }),
+            Err(Role::Follower) => {
+                Self::report_stale(set, stale);
+                Begun::Elsewhere(Elsewhere {
+                    tuner: self.clone(),
+                    set: set.name().clone(),
+                    key: own,
+                })
+            }
             Err(Role::Leader) => {
                 let lead = Lead {
                     tuner: self.clone(),

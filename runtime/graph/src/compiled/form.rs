@@ -25,6 +25,8 @@ pub(crate) struct Form {
     pub(super) items: Vec<FormItem>,
     /// The parameters: the externals, and the arena if there are temporaries.
     parameters: Vec<Parameter>,
+    /// Whether the last parameter is the arena: an output of its size is no arena.
+    has_arena: bool,
     /// The number of slots. How their values depend on each other is up to the run, which computes them.
     slots: usize,
 }
@@ -129,6 +131,7 @@ impl Form {
         let externals = steps.memory.externals.iter().map(external);
         Self {
             items,
+            has_arena: arena.is_some(),
             parameters: externals.chain(arena).collect(),
             slots: steps.slots.all.len(),
         }
@@ -153,7 +156,7 @@ impl Form {
                 };
                 if parameter.may_be_shorter {
                     // SAFETY: a run checks that the handle has all bytes for its lengths, and its words pass these
-                    // lengths to the programs. No kernel of a user uses it (`Memory::new`).
+                    // lengths to the programs. No kernel of a user uses it (`Memory::add_use`).
                     unsafe { recorder.allow_shorter(&handle) };
                 }
                 handles.push(handle);

@@ -4,6 +4,7 @@
 //! which releases its operands. Each node has a reference count: lazy buffers and nodes that use it. Releasing the last
 //! reference frees a node and releases its operands iteratively, so dropping a chain of a million nodes needs no stack.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -66,20 +67,20 @@ impl Arena {
         operands: impl Fn(&Node) -> &[NodeId],
     ) -> Vec<NodeId> {
         let mut order = Vec::new();
-        let mut is_seen = vec![false; self.slots.capacity()];
+        let mut is_seen: HashSet<NodeId> = HashSet::new();
         // A node, and the number of its operands that have been visited.
         let mut pending: Vec<(NodeId, usize)> = Vec::new();
         for root in roots {
             pending.push((root, 0));
             while let Some((id, seen)) = pending.pop() {
-                if is_seen[id as usize] {
+                if is_seen.contains(&id) {
                     continue;
                 }
                 if let Some(operand) = operands(self.node(id)).get(seen) {
                     pending.extend([(id, seen + 1), (*operand, 0)]);
                     continue;
                 }
-                is_seen[id as usize] = true;
+                is_seen.insert(id);
                 order.push(id);
             }
         }

@@ -211,7 +211,7 @@ impl Memory {
         }
     }
 
-    /// Returns the order of items by the hazards of the buffers that they access, before temporaries share memory.
+    /// Returns the order of items by the hazards of the buffers that they access, before offsets are assigned.
     fn order(&self, steps: &Steps) -> Order {
         let space = |node: Local| match self.places[&steps.storage(node)] {
             Place::External(index) => index as u32,

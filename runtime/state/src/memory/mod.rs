@@ -39,7 +39,7 @@
 //! asks the driver for nothing and evicts no cached page.
 //!
 //! **Failure.** A reservation fails only if nothing that was admitted can free memory any more: the server decides that
-//! (`server/memory_waiters.rs`), since it knows the tasks.
+//! (`server/reserve.rs`), since it knows the tasks.
 //!
 //! # Example
 //!

@@ -14,7 +14,7 @@
 //! 1. *Counters* are additions at the place where the counted event happens.
 //! 2. *At issue* the server calls `Observers::note_tasks`: one load and one branch while nothing observes tasks. If
 //!    it returns `true`, the trace, the profiles and the sampling record the point of the task
-//!    (`server/task_spans.rs`). A task is observed if the trace is on, a profile is open, or latencies are sampled.
+//!    (`server/observing.rs`). A task is observed if the trace is on, a profile is open, or latencies are sampled.
 //! 3. *At progress* the server takes the spans of completed tasks from the backend and passes them to
 //!    `Observers::add_spans`. Spans come in any order; a task without a span by the time that its queue has passed it
 //!    has none.

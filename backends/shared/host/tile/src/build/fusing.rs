@@ -124,6 +124,10 @@ mod here {
             // All folds, which take registers of their own, or none: a part of them gains nothing. An attempt that fails
             // leaves nothing behind.
             for folds in [&folds[..], &[]] {
+                if part.is_empty() && folds.is_empty() {
+                    // A loop over nothing.
+                    return false;
+                }
                 let before = (
                     self.slots.clone(),
                     self.places.clone(),
