@@ -30,17 +30,22 @@ impl HostMemory for PinnedMemory {
         let context = self.0.upgrade()?;
         // This runs on a client's thread, which may have another context current.
         let _current = context.push_current().ok()?;
-        Some(Box::new(Pinned::new(&context, bytes).ok()?))
+        let pinned = Pinned::new(&context, bytes).ok()?;
+        // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
+        unsafe { pinned.start().as_ptr().write_bytes(0, bytes) };
+        Some(Box::new(PinnedBlock(pinned)))
     }
 }
 
-// SAFETY: pinned memory keeps its address until it is dropped, and is zeroed when it is allocated.
-unsafe impl HostBlock for Pinned {
+struct PinnedBlock(Pinned);
+
+// SAFETY: pinned memory keeps its address until it is dropped, and was zeroed.
+unsafe impl HostBlock for PinnedBlock {
     fn start(&self) -> NonNull<u8> {
-        Pinned::start(self)
+        self.0.start()
     }
 
     fn bytes(&self) -> usize {
-        Pinned::bytes(self)
+        self.0.bytes()
     }
 }

@@ -119,7 +119,7 @@ impl Drop for PagePool {
     }
 }
 
-/// Pinned memory of the host, which the GPU reads and writes directly in copies. Zeroed at first.
+/// Pinned memory of the host, which the GPU reads and writes directly in copies.
 pub struct Pinned {
     context: Arc<Context>,
     start: NonNull<u8>,
@@ -138,12 +138,9 @@ impl Pinned {
         unsafe { context.api().allocate_host(&raw mut start, bytes, PORTABLE) }?;
         // Treats success with a null pointer as out of memory.
         let no_memory = Code::new("cuMemHostAlloc", Code::OUT_OF_MEMORY);
-        let start = NonNull::new(start.cast::<u8>()).ok_or(no_memory)?;
-        // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
-        unsafe { start.as_ptr().write_bytes(0, bytes) };
         Ok(Self {
             context: context.clone(),
-            start,
+            start: NonNull::new(start.cast()).ok_or(no_memory)?,
             bytes,
         })
     }

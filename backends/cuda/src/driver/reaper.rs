@@ -115,8 +115,10 @@ impl Context {
 
     /// Releases these resources on this thread.
     pub(super) fn release_all(&self, retired: &[Retired]) {
-        if !retired.is_empty() {
-            self.with_current(|api| retired.iter().for_each(|resource| resource.release(api)));
+        if retired.is_empty() || matches!(self.push_current(), Err(code) if code.is_sticky()) {
+            // After such an error the context is destroyed, and everything in it: an address may be another's by now.
+            return;
         }
+        self.with_current(|api| retired.iter().for_each(|resource| resource.release(api)));
     }
 }

@@ -48,8 +48,11 @@ pub(crate) struct Product {
 /// The part of a device for products by the library.
 pub(crate) struct Products {
     multiplications_min: u64,
-    /// `None` for a product that the library does not support, or has refused.
-    plans: HashMap<PlanKey, Option<Arc<Plan>>>,
+    /// Each plan with the number of products up to its last use. `None` for a product that the library does not support,
+    /// or has refused.
+    plans: HashMap<PlanKey, (Option<Arc<Plan>>, u64)>,
+    /// The number of products so far.
+    products: u64,
     /// The workspace of each queue, or 0 if none was needed yet. The tasks of one queue run in order and share it.
     workspaces: Box<[u64]>,
 }
@@ -68,6 +71,7 @@ impl Products {
         Self {
             multiplications_min,
             plans: HashMap::new(),
+            products: 0,
             workspaces: vec![0; queues].into(),
         }
     }
@@ -85,16 +89,16 @@ impl Products {
         }
         let addresses = element_addresses(&product.matmul, words, addresses, gemm.swapped)?;
         let key = PlanKey::new(product.matmul.dtype, gemm, addresses);
-        if self.plans.len() >= PLANS_MAX
-            && !self.plans.contains_key(&key)
-            && let Some(any) = self.plans.keys().next().copied()
-        {
-            // A growing length produces a new key each time, and its old keys do not come back: whichever gives way, it is
-            // hardly ever one that does.
-            self.plans.remove(&any);
+        self.products += 1;
+        if self.plans.len() >= PLANS_MAX && !self.plans.contains_key(&key) {
+            // A growing length produces a new key each time, and its old keys do not come back.
+            let oldest = self.plans.iter().min_by_key(|(_, (_, used))| *used);
+            let oldest = oldest.map(|(key, _)| *key);
+            oldest.and_then(|oldest| self.plans.remove(&oldest));
         }
         let plan = self.plans.entry(key);
-        let plan = plan.or_insert_with(|| Plan::find(&product.blas, &key));
+        let (plan, used) = plan.or_insert_with(|| (Plan::find(&product.blas, &key), 0));
+        *used = self.products;
         let plan = plan.clone()?;
         Some(Multiply {
             product,
@@ -106,7 +110,7 @@ impl Products {
 
     /// Remembers that the library refused a product that it had a plan for, so that it is not used again.
     pub(crate) fn refuse(&mut self, key: &PlanKey) {
-        self.plans.insert(*key, None);
+        self.plans.insert(*key, (None, self.products));
     }
 
     /// Returns the workspace of a queue for a plan that needs `bytes` bytes, or `None` if there is no memory.
