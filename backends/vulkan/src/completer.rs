@@ -13,7 +13,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_gpu::{BatchMemory, Staging};
+use millstream_gpu::BatchMemory;
 use millstream_protocol::{Cursor, DeviceStatus, QueueId, Recovery};
 use millstream_sync::channel::Receiver;
 use millstream_sync::facade::{Mutex, lock};
@@ -23,6 +23,7 @@ use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::trace::{Timing, Tracer};
+use crate::upload::OpenBlock;
 
 /// What the tasks of a batch need until the batch has completed.
 #[derive(Default)]
@@ -55,7 +56,7 @@ pub(crate) struct Shared {
     /// Batches that were not completed because the device was lost.
     pub(crate) abandoned: Mutex<Vec<Batch>>,
     /// Memory for uploads of at most a block.
-    pub(crate) uploads: Mutex<Staging<Mapped>>,
+    pub(crate) uploads: Mutex<OpenBlock>,
     pub(crate) context: Arc<Context>,
 }
 

@@ -57,7 +57,7 @@ impl VulkanDevice {
         let commands = self.queues[queue.index()].record([target].into_iter())?;
         let ends = match head + tail {
             0 => None,
-            _ => Some(commands.store(&mut self.staging, &word.to_ne_bytes())?),
+            _ => Some(commands.store(&mut self.stored, &word.to_ne_bytes())?),
         };
         let commands = commands.raw;
         if words > 0 {
@@ -98,7 +98,7 @@ impl VulkanDevice {
             repetition.copy_from_slice(&bytes[..repetition.len()]);
         }
         let commands = self.queues[queue.index()].record([target].into_iter())?;
-        let source = commands.store(&mut self.staging, &repeated[..seed as usize])?;
+        let source = commands.store(&mut self.stored, &repeated[..seed as usize])?;
         let commands = commands.raw;
         let first = vk::BufferCopy {
             src_offset: source.offset,

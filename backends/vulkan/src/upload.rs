@@ -9,10 +9,33 @@ use millstream_protocol::staging::{HostBlock, HostMemory};
 use millstream_sync::facade::lock;
 
 use crate::completer::Shared;
-use crate::driver::{Context, Mapped, Purpose};
+use crate::driver::{ALIGNMENT, Code, Context, Mapped, Purpose};
 
 /// Allocates blocks.
 pub(crate) struct UploadMemory(Weak<Shared>);
+
+/// The memory that the next uploads of at most [`BLOCK_BYTES`] share: a driver limits the number of allocations. It is freed
+/// with the last of its uploads, which the staging of the runtime keeps for the next ones.
+#[derive(Default)]
+pub(crate) struct OpenBlock {
+    memory: Weak<Mapped>,
+    /// The bytes that are given out.
+    used: usize,
+}
+
+impl OpenBlock {
+    /// Gives out `bytes` bytes, if there are as many.
+    fn take(&mut self, bytes: usize) -> Option<Staged<Mapped>> {
+        let memory = self.memory.upgrade()?;
+        let offset = self.used;
+        let end = offset + bytes.max(1).next_multiple_of(ALIGNMENT as usize);
+        (end <= BLOCK_BYTES).then(|| {
+            self.used = end;
+            // SAFETY: the memory has `BLOCK_BYTES` bytes.
+            unsafe { Staged::part(memory, offset, bytes) }
+        })
+    }
+}
 
 impl UploadMemory {
     /// Creates an allocator that works as long as the device lives.
@@ -21,14 +44,32 @@ impl UploadMemory {
     }
 }
 
+/// Allocates memory for an upload.
+fn allocate(shared: &Shared, bytes: usize) -> Result<Staged<Mapped>, Code> {
+    if let Some(part) = lock(&shared.uploads).take(bytes) {
+        return Ok(part);
+    }
+    // Outside of the lock, since the driver may take long.
+    let size = bytes.max(BLOCK_BYTES);
+    let memory = Arc::new(Mapped::new(&shared.context, size, Purpose::Upload)?);
+    if bytes <= BLOCK_BYTES {
+        let mut open = OpenBlock {
+            memory: Arc::downgrade(&memory),
+            used: 0,
+        };
+        if let Some(part) = open.take(bytes) {
+            *lock(&shared.uploads) = open;
+            return Ok(part);
+        }
+    }
+    // SAFETY: the memory has `size` bytes.
+    Ok(unsafe { Staged::part(memory, 0, bytes) })
+}
+
 impl HostMemory for UploadMemory {
     fn allocate(&self, bytes: usize) -> Option<Box<dyn HostBlock>> {
         let shared = self.0.upgrade()?;
-        let create = |bytes| Mapped::new(&shared.context, bytes, Purpose::Upload);
-        let memory = match bytes {
-            ..=BLOCK_BYTES => lock(&shared.uploads).take(bytes, || create(BLOCK_BYTES)),
-            _ => create(bytes).map(|memory| Staged::whole(memory, bytes)),
-        };
+        let memory = allocate(&shared, bytes);
         if let Err(code) = &memory
             && code.is_loss()
         {

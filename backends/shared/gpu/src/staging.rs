@@ -19,7 +19,7 @@ const PART_ALIGNMENT: usize = 256;
 ///
 /// # Safety
 /// [`StagingBlock::start`] returns the first of [`BLOCK_BYTES`] bytes, which may be uninitialized. They do not move
-/// while the block lives, and host and GPU access them only as the ranges that [`Staging::take`] gives out.
+/// while the block lives, and host and GPU access them only as the ranges that [`Staging::take`] or [`Staged::part`] gives out.
 pub unsafe trait StagingBlock: Send + Sync + 'static {
     /// Returns a pointer to the first byte.
     fn start(&self) -> NonNull<u8>;
@@ -33,18 +33,21 @@ pub struct Staged<B> {
 }
 
 impl<B: StagingBlock> Staged<B> {
-    /// Returns the first `bytes` bytes of a block that no other copy shares, which has at least as many.
-    pub fn whole(block: B, bytes: usize) -> Self {
+    /// Returns `bytes` bytes of a block of the caller's from byte `offset` on, which it gives out once.
+    ///
+    /// # Safety
+    /// The block has `offset + bytes` bytes.
+    pub unsafe fn part(block: Arc<B>, offset: usize, bytes: usize) -> Self {
         Self {
-            block: Arc::new(block),
-            offset: 0,
+            block,
+            offset,
             bytes,
         }
     }
 
     /// Returns a pointer to the first byte.
     pub fn start(&self) -> *mut u8 {
-        // SAFETY: `take` only gives out ranges within a block.
+        // SAFETY: `take` and the callers of `part` only give out ranges within a block.
         unsafe { self.block.start().as_ptr().add(self.offset) }
     }
 

@@ -102,7 +102,7 @@ impl VulkanDevice {
             queues,
             block,
             count_guard,
-            staging,
+            stored,
             ..
         } = self;
         let device = &context.device;
@@ -118,7 +118,7 @@ impl VulkanDevice {
         };
         let indirect = match (&*count_guard, indirect) {
             (Some(guard), Some(counts)) => {
-                Some(guard.record(context, (&mut *commands, &mut *staging), counts.address)?)
+                Some(guard.record(context, (&mut *commands, &mut *stored), counts.address)?)
             }
             _ => None,
         };
@@ -137,7 +137,7 @@ impl VulkanDevice {
         if interface.is_spilled {
             for (first, _) in parts() {
                 block.set_first_cube(first, interface.has_grid);
-                spilled.push(commands.store(staging, block.bytes(bytes))?.address);
+                spilled.push(commands.store(stored, block.bytes(bytes))?.address);
             }
         }
         if commands.bound != pipeline {

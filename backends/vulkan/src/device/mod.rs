@@ -48,6 +48,8 @@ pub struct VulkanDevice {
     pub(crate) queues: Vec<Queue>,
     /// Blocks for uploads.
     pub(crate) staging: Staging<Mapped>,
+    /// Blocks for bytes that command buffers keep until they are dropped.
+    pub(crate) stored: Staging<Mapped>,
     /// Blocks for readbacks.
     pub(crate) readbacks: Staging<Mapped>,
     pub(crate) pages: Pages,

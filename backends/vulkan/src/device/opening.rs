@@ -137,6 +137,7 @@ impl VulkanDevice {
             )),
             queues: Vec::with_capacity(queues),
             staging: Staging::default(),
+            stored: Staging::default(),
             readbacks: Staging::default(),
             pages: Pages::new(context.gpu.max_allocation_bytes, memory_limit),
             block: Block::new(),

@@ -88,7 +88,10 @@ impl Buffer {
         let with = |flags: Has| {
             let mut types = (0..).zip(context.gpu.memory.memory_types_as_slice());
             let found = types.find(|(index, kind)| {
-                needs.memory_type_bits >> index & 1 != 0 && kind.property_flags.contains(flags)
+                let heap = context.gpu.memory.memory_heaps[kind.heap_index as usize];
+                needs.memory_type_bits >> index & 1 != 0
+                    && kind.property_flags.contains(flags)
+                    && needs.size <= heap.size
             });
             found.map(|(index, _)| index)
         };
@@ -98,24 +101,35 @@ impl Buffer {
         let mut info = vk::MemoryAllocateInfo::default()
             .allocation_size(needs.size)
             .push_next(&mut flags);
-        let mut allocated = Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+        let mut failed = Code::of("vkAllocateMemory")(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
         for kind in best.into_iter().chain(other.filter(|_| other != best)) {
             info.memory_type_index = kind;
             // SAFETY: the info is valid; the device has addresses of buffers.
-            allocated = unsafe { context.device.allocate_memory(&info, None) };
-            if allocated != Err(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY) {
-                break;
+            let memory = match unsafe { context.device.allocate_memory(&info, None) } {
+                Ok(memory) => memory,
+                Err(code) => {
+                    failed = Code::of("vkAllocateMemory")(code);
+                    continue;
+                }
+            };
+            (self.memory, self.bytes) = (memory, needs.size);
+            if needed != host {
+                return Ok(());
             }
-        }
-        self.memory = allocated.map_err(Code::of("vkAllocateMemory"))?;
-        self.bytes = needs.size;
-        if needed == host {
             let (all, none) = (vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
             // SAFETY: the host can access the memory, which is mapped once.
-            let mapped = unsafe { context.device.map_memory(self.memory, 0, all, none) };
-            self.mapped = NonNull::new(mapped.map_err(Code::of("vkMapMemory"))?.cast());
+            match unsafe { context.device.map_memory(memory, 0, all, none) } {
+                Ok(start) => {
+                    self.mapped = NonNull::new(start.cast());
+                    return Ok(());
+                }
+                Err(code) => failed = Code::of("vkMapMemory")(code),
+            }
+            self.memory = vk::DeviceMemory::null();
+            // SAFETY: nothing uses the memory, which this function allocated.
+            unsafe { context.device.free_memory(memory, None) };
         }
-        Ok(())
+        Err(failed)
     }
 }
 
