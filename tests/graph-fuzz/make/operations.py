@@ -7,7 +7,7 @@ import numpy as np
 
 from . import elements
 from .graph import Graph, Reject
-from .named import given, lengths, part, show, some
+from .named import S, given, lengths, part, places, show, some
 from .place import REDUCTIONS
 from .values import DTYPES, HALVES, is_float
 
@@ -67,7 +67,27 @@ def long_rows_of(dtype):
     return g, roots
 
 
-EVERY = [(of, dtype) for dtype in DTYPES for of in (elements_of, reductions_of, products_of, long_rows_of)]
+def moves_of(dtype):
+    """Operations that move elements. Some indices are out of range, and some repeat; a scatter adds in any order, so each
+    of its numbers is a multiple of 1/4."""
+    g = Graph()
+    small = np.arange(75) * 5 % 11 / (4 if is_float(dtype) else 1)
+    a, b = (given(g, dtype, of % 2 if dtype == "bool" else of, *axes) for of, axes in [(small[:35], (5, 7)), (small[35:56], (3, 7))])
+    index = places(g, np.arange(21) * 5 % 7 - 1, 3, 7)
+    value = True if dtype == "bool" else 1.5 if is_float(dtype) else 3
+    narrow = lambda axis, start, count: part(g, a, axis, start, count)
+    roots = each(g, ["scatter", "scatter_add"], a, index, b, axis=0)
+    roots += [g.add("gather", a, index, axis=axis) for axis in (0, 1)]
+    roots += [g.add("take", a, places(g, [4, -1, 0, 7, 4], 5), axis=axis) for axis in (0, 1)]
+    roots += [g.add("pad", a, axis=axis, start=S(1), len=S(2), value=value) for axis in (0, 1)]
+    roots += [g.add("flip", a, axis=axis) for axis in (0, 1)] + [g.add("repeat", a, axis=axis, len=S(3)) for axis in (0, 1)]
+    roots += [g.add("roll", a, axis=axis, by=-2) for axis in (0, 1)] + each(g, ["cumsum"], a, axis=1)
+    roots += [g.add("select", g.add("less", index, g.add("constant", dtype="i64", value=2)), b, narrow(0, 1, 3))]
+    roots += [g.add("cat", b, narrow(0, 0, 4), axis=0), g.add("stack", b, narrow(0, 2, 3), axis=1)]
+    return g, roots + [narrow(1, 2, 4), g.add("permute", a, axes=[1, 0]), g.add("broadcast_to", narrow(0, 3, 1), shape=lengths(2, 4, 7))]
+
+
+EVERY = [(of, dtype) for dtype in DTYPES for of in (elements_of, reductions_of, products_of, long_rows_of, moves_of)]
 
 if __name__ == "__main__":
     show({f"{of.__name__}_{dtype}": lambda of=of, dtype=dtype: of(dtype) for of, dtype in EVERY if (of, dtype) != (products_of, "bool")})
