@@ -106,6 +106,20 @@ fn tasks_of_a_lone_stream_pass_through_in_batches() {
     assert_eq!(rig.flushes(0), [2, 3]);
 }
 
+/// I3: here each parameter is another slice, the same one twice, so no queue waits for the other.
+#[test]
+fn replay_with_other_handles_touches_only_these_i3() {
+    let mut rig = Rig::new(2, options());
+    let [(a, x), (b, other)] = rig.owners(64);
+    let y = rig.slice(&a, 64);
+    let recording = rig.record(&[(7, vec![x.update()]), (8, vec![y.update()])]);
+    rig.replay(&a, &recording, &recording.parameters);
+    rig.replay(&b, &recording, &[other.update(), other.update()]);
+    rig.rest();
+    assert_eq!((rig.order(0), rig.order(1)), (vec![7, 8], vec![7, 8]));
+    assert_eq!(rig.waits(), []);
+}
+
 /// A device whose driver takes fewer tasks than the replays below have.
 fn shallow_rig() -> Rig {
     let mut ledger = Ledger::new(1, 1 << 20);

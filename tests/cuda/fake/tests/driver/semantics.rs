@@ -193,11 +193,7 @@ fn the_library_of_this_build_is_used_whatever_the_path_has_first() {
     let name = "semantics::the_library_of_this_build_is_used_whatever_the_path_has_first";
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args([name, "--exact"]).env(INNER, "1");
-    assert!(
-        command
-            .env("LD_LIBRARY_PATH", folder)
-            .status()
-            .unwrap()
-            .success()
-    );
+    let ran = command.env("LD_LIBRARY_PATH", folder).output().unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && text.contains("1 passed"), "{text}");
 }

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use millstream::vulkan::Vulkan;
 use millstream::{CubeCount, Device, DeviceOptions, update};
 use millstream_vulkan_faults::kernels::add_one;
-use millstream_vulkan_faults::program::PATIENCE;
+use millstream_vulkan_faults::program::{self, PATIENCE};
 use millstream_vulkan_faults::{Checked, unavailable};
 use rstest::rstest;
 
@@ -33,6 +33,25 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
 fn assert_valid(checked: &Checked) {
     let messages = checked.take();
     assert!(messages.is_empty(), "{}", messages.join("\n"));
+}
+
+/// I1: two devices of one process are independent, also while others are opened and closed.
+#[test]
+fn two_devices_work_at_the_same_time_i1() {
+    let Some(_turn) = turn() else { return };
+    let checked = Checked::default();
+    let devices = [1, 3].map(|queues| Device::open(checked.options(queues)).unwrap());
+    std::thread::scope(|scope| {
+        for device in devices.iter().cycle().take(4) {
+            scope.spawn(|| (0..4).for_each(|_| program::run(device).unwrap()));
+        }
+        for _ in 0..8 {
+            let device = Device::open(checked.options(2)).unwrap();
+            assert!(device.close(PATIENCE).drained);
+        }
+    });
+    drop(devices);
+    assert_valid(&checked);
 }
 
 /// Bytes of memory that the process uses, and its open files.
