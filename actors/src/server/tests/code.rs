@@ -6,22 +6,22 @@ use millstream_protocol::{
     Binding, Error, HostDone, HostFn, HostNeeds, HostOutcome, HostPlace, HostWork, Op, OwnedBytes,
     Terms, Ticket, VecLanding,
 };
+use millstream_sim::SimResources;
 use millstream_sync::reply::reply;
 
 use super::build::{Answer, Stream};
 use super::rig::Rig;
-use super::script::HeldBytes;
 
 /// A guard as its user has it: the bytes, until it is dropped.
 pub(super) struct Guard {
-    _held: Box<HeldBytes>,
+    _held: Box<SimResources>,
     _done: HostDone,
 }
 
 /// Live guards, shared with the host functions that create them.
 pub(super) type Guards = Arc<Mutex<Vec<Guard>>>;
 
-fn bytes_of(resources: Option<Box<dyn std::any::Any + Send>>) -> Box<HeldBytes> {
+fn bytes_of(resources: Option<Box<dyn std::any::Any + Send>>) -> Box<SimResources> {
     let held = resources.and_then(|resources| resources.downcast().ok());
     held.expect("a host function gets the resources that it requested")
 }

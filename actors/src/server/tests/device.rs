@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use millstream_protocol::{
-    Access, BoundSlice, CopyOut, Cursor, Custom, DropSink, Error, Failure, FailureRef, Landing, Op,
-    PageError, PageId, Point, QueueId, Reason, SliceId, Table, Task, VecLanding,
+    Access, Backend, BoundSlice, CopyOut, Cursor, Custom, DropSink, Error, Failure, FailureRef,
+    Landing, Op, PageError, PageId, Point, QueueId, Reason, SliceId, Table, Task, VecLanding,
 };
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;
 use millstream_sync::reply::reply;
 use millstream_sync::slots::{SlotId, Slots};
 
-use super::ledger::{Call, Ledger};
-use super::script::{Script, Shared};
+use super::script::{Call, Ledger, Script, Shared};
 use crate::server::device::Device;
 use millstream_state::memory::PageSource;
 use millstream_state::objects::Objects;
@@ -20,9 +19,9 @@ use millstream_state::observers::log_writer::LogWriter;
 
 /// Creates a device whose log is on, and changes what its backend does.
 fn device(script: impl FnOnce(&mut Ledger)) -> Device<Script> {
-    let mut ledger = Ledger::new(1, 1 << 10);
+    let mut ledger = Ledger::default();
     script(&mut ledger);
-    let backend = Script::new(Shared::new(ledger), 1 << 10);
+    let backend = Script::new(Shared::new(ledger), 1, 1 << 10, &table());
     Device::new(backend, Some(Box::new(LogWriter::new("script", 1 << 10))))
 }
 
@@ -93,7 +92,7 @@ fn panic_in_the_drop_of_refused_code_is_contained_i7() {
 /// I5: a caller that is answered after the loss finds the device lost, and the log of its messages.
 #[test]
 fn loss_is_visible_with_its_log_and_no_page_is_touched_after_it_i5() {
-    let mut device = device(|ledger| ledger.memory.lost = true);
+    let mut device = device(|ledger| ledger.lost = true);
     assert!(!device.wait(QueueId(0), at(3)), "going on would break I2");
     assert!(device.is_lost() && device.has_ended());
     assert!(device.gone.lost().is_some());
@@ -101,12 +100,12 @@ fn loss_is_visible_with_its_log_and_no_page_is_touched_after_it_i5() {
     assert_eq!(device.allocate_page(64), Err(PageError::Lost));
     // The backend's memory fails if a page of a lost device is freed.
     device.free_page(PageId(0));
-    assert_eq!(device.backend.ledger.get().memory.page_requests, 0);
+    assert_eq!(device.backend.ledger.get().page_requests, 0);
 }
 
 #[test]
 fn page_allocation_that_reports_the_loss_ends_the_epoch_i5() {
-    let mut device = device(|ledger| ledger.memory.lost = true);
+    let mut device = device(|ledger| ledger.lost = true);
     assert_eq!(device.allocate_page(64), Err(PageError::Lost));
     assert!(device.is_lost());
 }
@@ -137,10 +136,9 @@ fn read_keeps_its_cursors_if_one_of_its_copies_is_refused_i6() {
 }
 
 fn read_two(device: &mut Device<Script>) -> Result<(), FailureRef> {
-    let mut memory = device.backend.ledger.get();
-    let page = memory.memory.allocate(64).expect("there is memory");
-    memory.memory.reserve(bound().slice, page, 0, 64);
-    drop(memory);
+    let page = device.backend.allocate(64).expect("there is memory");
+    let slice = bound().slice;
+    device.backend.slice_reserved(slice, Some(page), 0, 64);
     let landing = || VecLanding::<u8>::new(4).expect("4 bytes") as Arc<dyn Landing>;
     let (reply, _answer) = reply();
     let copy = CopyOut {

@@ -20,20 +20,14 @@ fn dropped_slice_is_freed_after_the_held_tasks_that_name_it_i4() {
     rig.rest();
     drop(x);
     rig.rest();
-    assert_eq!(
-        (rig.server.live_slices(), rig.ledger.get().memory.live().1),
-        (1, 2)
-    );
+    assert_eq!((rig.server.live_slices(), rig.ledger.get().live.1), (1, 2));
     rig.run_host(0);
     rig.rest();
-    // Its task is issued and has not completed: the slice is removed, its page is not free (the ledger checks).
-    assert_eq!(
-        (rig.order(0), rig.ledger.get().memory.live()),
-        (vec![2], (2, 1))
-    );
+    // Its task is issued and has not completed: the slice is removed, its page is not free (the simulator checks).
+    assert_eq!((rig.order(0), rig.ledger.get().live), (vec![2], (2, 1)));
     rig.drain();
     rig.server.free_pages();
-    assert_eq!(rig.ledger.get().memory.live(), (1, 1));
+    assert_eq!(rig.ledger.get().live, (1, 1));
 }
 
 #[test]
@@ -285,14 +279,14 @@ fn no_page_is_freed_in_the_step_that_loses_the_device_i10() {
     drop(x);
     let _waits = rig.slice(&b, 3 << 18);
     rig.rest();
-    assert_eq!((rig.held(), rig.ledger.get().memory.live().0), (1, 1));
-    rig.ledger.get().memory.lost = true;
+    assert_eq!((rig.held(), rig.ledger.get().live.0), (1, 1));
+    rig.ledger.get().lost = true;
     // The page of `x` is free now. The reservation that waits finds the loss, and the cleanup comes after it.
     rig.step(0);
     rig.cleanup();
     rig.admit();
     assert!(rig.server.is_lost());
-    assert_eq!(rig.ledger.get().memory.live().0, 1);
+    assert_eq!(rig.ledger.get().live.0, 1);
 }
 
 /// A replay whose parameter has no memory runs nothing, but takes the cursors of all its tasks, one by one: nothing

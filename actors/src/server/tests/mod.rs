@@ -2,9 +2,7 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `ledger` | the calls of the backend, and the checks of them by vector clocks |
-//! | `bytes` | the pages and slices of the backend |
-//! | `script` | the backend: completes only the tasks that a test completes |
+//! | `script` | the backend: the simulator, which completes only the tasks that a test completes; the calls so far |
 //! | `rig` | the loop of the device actor without a thread: it sleeps whenever the actor would |
 //! | `build`, `code` | tasks built by hand; user code in them |
 //! | `device` | the device alone |
@@ -13,12 +11,10 @@
 //! Random programs, with the results that they must compute, run on whole devices: `tests/swarm`.
 
 mod build;
-mod bytes;
 mod code;
 mod device;
 mod failures;
 mod hazards;
-mod ledger;
 mod memory;
 mod metrics;
 mod order;

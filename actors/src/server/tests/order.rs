@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use millstream_protocol::{CancelToken, DeviceOptions, Strategy, Terms};
 
-use super::ledger::{Call, Ledger};
 use super::rig::Rig;
+use super::script::{Call, Ledger};
 
 /// The numbers of recorded tasks begin here.
 const RECORDED: u64 = 1 << 32;
@@ -121,16 +121,18 @@ fn replay_with_other_handles_touches_only_these_i3() {
 }
 
 /// A device whose driver takes fewer tasks than the replays below have.
-fn shallow_rig() -> Rig {
-    let mut ledger = Ledger::new(1, 1 << 20);
-    ledger.driver_depth = 2;
-    Rig::on(ledger, options())
+fn shallow_rig(options: DeviceOptions) -> Rig {
+    let ledger = Ledger {
+        driver_depth: Some(2),
+        ..Ledger::default()
+    };
+    Rig::on(ledger, 1, 1 << 20, options)
 }
 
 /// I12: a replay with more tasks than the driver takes is issued in parts, and nothing comes between them.
 #[test]
 fn long_replay_is_issued_as_its_queue_has_room_i12() {
-    let mut rig = shallow_rig();
+    let mut rig = shallow_rig(options());
     let [(a, x), (b, y)] = rig.owners(64);
     let launches = (0..5).map(|task| (RECORDED + task, vec![x.update()]));
     let recording = rig.record(&launches.collect::<Vec<_>>());
@@ -154,7 +156,7 @@ fn long_replay_is_issued_as_its_queue_has_room_i12() {
 /// I7: a task that is refused in one part fails those that read its output in the next.
 #[test]
 fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
-    let mut rig = shallow_rig();
+    let mut rig = shallow_rig(options());
     let a = rig.stream();
     let [x, y] = rig.slices(&a, 64);
     rig.ledger.get().refused.insert(RECORDED + 1);
@@ -175,7 +177,7 @@ fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
 /// cancelled and a deadline that passes then withdraw nothing.
 #[test]
 fn copies_of_one_answer_are_issued_as_the_queue_has_room_i6_i12() {
-    let mut rig = shallow_rig();
+    let mut rig = shallow_rig(options());
     let a = rig.stream();
     let slices: Vec<_> = (0..5).map(|_| rig.slice(&a, 64)).collect();
     for (number, slice) in slices.iter().enumerate() {
@@ -204,9 +206,7 @@ fn copies_of_one_answer_are_issued_as_the_queue_has_room_i6_i12() {
 /// A queue has nothing in flight between two parts of a replay, and the rest of the replay is traced all the same.
 #[test]
 fn long_replay_is_traced_to_its_end() {
-    let mut ledger = Ledger::new(1, 1 << 20);
-    ledger.driver_depth = 2;
-    let mut rig = Rig::on(ledger, options().trace(64));
+    let mut rig = shallow_rig(options().trace(64));
     let [(a, x)] = rig.owners(64);
     let launches = (0..5).map(|task| (RECORDED + task, vec![x.update()]));
     let recording = rig.record(&launches.collect::<Vec<_>>());
@@ -223,7 +223,7 @@ fn long_replay_is_traced_to_its_end() {
 /// I6: an answer of which a part was issued has begun, so it is counted once when its device is closed.
 #[test]
 fn answer_in_parts_is_counted_once_if_its_device_is_closed_i6() {
-    let mut rig = shallow_rig();
+    let mut rig = shallow_rig(options());
     let a = rig.stream();
     let slices: [_; 5] = rig.slices(&a, 64);
     let token = CancelToken::new();

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use millstream_protocol::{Access, CancelToken, DeviceOptions, Scope, Terms};
 
-use super::ledger::Call;
 use super::rig::Rig;
+use super::script::Call;
 
 fn rig(queues: usize) -> Rig {
     Rig::new(queues, DeviceOptions::default().max_tasks(100))

@@ -6,16 +6,15 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex};
 
 use millstream_protocol::{
-    DeferredDrop, DeviceOptions, DropSink, HostDone, HostOutcome, HostWork, MemoryOptions, Point,
-    QueueId, SlotRef, Table, Task,
+    Backend, Cursor, DeferredDrop, DeviceOptions, DropSink, HostDone, HostOutcome, HostWork,
+    MemoryOptions, Point, QueueId, SlotRef, Table, Task,
 };
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, Sender, mailbox};
 use millstream_sync::slots::Slots;
 
 use super::code::Guards;
-use super::ledger::{Call, Ledger};
-use super::script::{Script, Shared};
+use super::script::{Call, Ledger, Script, Shared};
 use crate::server::{Effect, Handover, HostToken, Server};
 use millstream_state::points::Points;
 
@@ -30,6 +29,11 @@ struct Host {
     work: HostWork,
     resources: Option<Box<dyn Any + Send>>,
     token: HostToken,
+}
+
+/// Returns the last cursor of a queue that has completed.
+fn completed(server: &Server<Script>, queue: QueueId) -> Cursor {
+    server.device.backend.timeline(queue).completed()
 }
 
 type Ends = Arc<Mutex<Vec<(HostToken, HostOutcome)>>>;
@@ -57,7 +61,7 @@ impl Rig {
     }
 
     pub(super) fn with_memory(queues: usize, memory_bytes: u64, options: DeviceOptions) -> Self {
-        Self::on(Ledger::new(queues, memory_bytes), options)
+        Self::on(Ledger::default(), queues, memory_bytes, options)
     }
 
     /// Creates the actor of a device on which each slice has a page of its own.
@@ -70,12 +74,16 @@ impl Rig {
     }
 
     /// Creates the actor of the device that this ledger describes.
-    pub(super) fn on(ledger: Ledger, options: DeviceOptions) -> Self {
-        let memory_bytes = ledger.memory.memory_bytes;
+    pub(super) fn on(
+        ledger: Ledger,
+        queues: usize,
+        memory_bytes: u64,
+        options: DeviceOptions,
+    ) -> Self {
         let ledger = Shared::new(ledger);
-        let backend = Script::new(ledger.clone(), memory_bytes);
         let (sender, receiver) = mailbox(64, Arc::new(Gate::new()));
         let table = Slots::new(1 << 16, DropSink::new(sender.probe(), Arc::default()));
+        let backend = Script::new(ledger.clone(), queues, memory_bytes, &table);
         let mut rig = Self {
             server: Server::new(backend, options.settings().clone(), table.clone()),
             ledger,
@@ -195,7 +203,7 @@ impl Rig {
     }
 
     fn passed(&self, point: &Point) -> bool {
-        self.ledger.get().published(point.queue) >= point.cursor
+        completed(&self.server, point.queue) >= point.cursor
     }
 
     fn awake_by_points(&self) -> bool {
@@ -204,15 +212,15 @@ impl Rig {
 
     /// Wakes the device, and does the work of the GC actor: drops values.
     fn wake_by_points(&mut self) {
-        let ledger = self.ledger.clone();
-        let passed = |point: Point| ledger.get().published(point.queue) >= point.cursor;
+        let server = &self.server;
+        let passed = |point: Point| completed(server, point.queue) >= point.cursor;
         self.awake |= self.awake_by_points();
         self.collects.retain(|(_, after)| !after.iter().all(passed));
     }
 
     /// Completes one task of a queue, if one can complete.
     pub(super) fn step(&mut self, queue: usize) -> bool {
-        let stepped = self.ledger.get().step(queue);
+        let stepped = self.server.device.backend.step(queue);
         self.wake_by_points();
         stepped
     }
@@ -270,8 +278,7 @@ impl Rig {
             if self.run_host(0) {
                 continue;
             }
-            let queues = self.ledger.get().queues();
-            if !(0..queues).any(|queue| self.step(queue)) && !self.end_guard(0) {
+            if !(0..self.queues()).any(|queue| self.step(queue)) && !self.end_guard(0) {
                 break;
             }
         }
@@ -279,8 +286,11 @@ impl Rig {
 
     /// Completes all flushed tasks without waking the device.
     pub(super) fn complete(&mut self) {
-        let queues = self.ledger.get().queues();
-        while (0..queues).any(|queue| self.ledger.get().step(queue)) {}
+        while (0..self.queues()).any(|queue| self.server.device.backend.step(queue)) {}
+    }
+
+    fn queues(&self) -> usize {
+        self.server.device.backend.properties().queues
     }
 
     /// Returns the number of held tasks.
@@ -295,7 +305,7 @@ impl Rig {
 
     /// Returns the number of tasks of a queue in flight.
     pub(super) fn in_flight(&self, queue: usize) -> u64 {
-        self.ledger.get().in_flight(queue)
+        self.ledger.get().issued[queue] - completed(&self.server, QueueId(queue as u8))
     }
 
     /// Returns the queue that a stream is assigned to.
@@ -343,7 +353,7 @@ impl Rig {
 impl Rig {
     /// Returns `true` if the slice has had memory.
     pub(super) fn has_memory(&self, slice: &super::build::Slice) -> bool {
-        self.ledger.get().memory.reserved.contains(&slice.id())
+        self.ledger.get().reserved.contains(&slice.id())
     }
 
     pub(super) fn have_memory<const N: usize>(

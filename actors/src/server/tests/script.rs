@@ -1,20 +1,58 @@
-//! The scripted backend: it runs nothing on its own. Every call goes to the [`Ledger`], which a test reads and which
-//! completes tasks when the test says so.
+//! The backend: the simulator, which checks every call (I2, I3, I4), and completes only the tasks that a test completes.
+//! The [`Ledger`] beside it notes the calls, and says which of them are refused.
 
-use std::any::Any;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use millstream_protocol::{
-    Backend, BackendKernel, BoundCount, BoundSlice, Compiler, Cursor, CustomWork, DeviceProperties,
-    HostData, Kernel, KernelError, Landing, Launch, PageError, PageId, Pattern, Point, QueueId,
-    Refused, SliceId, Span, Strided, TaskPoint,
+    Backend, BoundCount, BoundSlice, Compiler, Cursor, CustomWork, DeviceProperties, HostContext,
+    HostData, Landing, Launch, MAX_QUEUES, Open, PageError, PageId, Pattern, Point, QueueId,
+    Refused, SliceId, Span, Strided, Table, TaskPoint, threads::Spawner,
 };
+use millstream_sim::{Checks, Findings, Holds, Sim, SimDevice, SimResources};
+use millstream_sync::facade::SpinPolicy;
 use millstream_sync::timeline::Timeline;
 
-use super::ledger::Ledger;
+/// A call of the backend that matters for order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Call {
+    /// A launch or a fill: the queue and its number.
+    Run(u8, u64),
+    /// Another task: the queue and its kind.
+    Other(u8, &'static str),
+    /// A wait: the queue, and the point that it waits for.
+    Wait(u8, u8, Cursor),
+    /// The end of a batch: the queue and the cursor.
+    Flush(u8, Cursor),
+}
+
+/// The calls so far, and what is refused.
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub(super) calls: Vec<Call>,
+    /// The last cursor of each queue.
+    pub(super) issued: [Cursor; MAX_QUEUES],
+    /// The most tasks in flight on a queue that the driver takes without blocking (I12).
+    pub(super) driver_depth: Option<usize>,
+    /// The numbers of launches and fills to refuse.
+    pub(super) refused: HashSet<u64>,
+    /// The call of a copy to refuse, counted down.
+    pub(super) refuse_copy: Option<u32>,
+    /// Whether host functions are refused their resources.
+    pub(super) refuse_resources: bool,
+    /// Whether the device is lost: it takes no pages, and none may be freed.
+    pub(super) lost: bool,
+    /// The requests of pages so far, refused ones included.
+    pub(super) page_requests: u64,
+    /// The numbers of live pages and of live slices.
+    pub(super) live: (usize, usize),
+    /// The slices that have ever had memory.
+    pub(super) reserved: HashSet<SliceId>,
+}
 
 /// The ledger, shared with the test.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Ledger>>);
 
 impl Shared {
@@ -28,85 +66,93 @@ impl Shared {
     }
 }
 
-/// The resources of user code: the bytes of its bindings, for as long as it keeps this value.
-pub(super) struct HeldBytes {
-    ledger: Shared,
-    host: u64,
-}
-
-impl Drop for HeldBytes {
-    fn drop(&mut self) {
-        self.ledger.get().host_ends(self.host);
-    }
-}
-
 pub(super) struct Script {
     pub(super) ledger: Shared,
     properties: DeviceProperties,
-    timelines: Vec<Arc<Timeline>>,
+    sim: SimDevice,
+    findings: Findings,
+    /// Each queue is held except while a test completes one of its tasks.
+    holds: Holds,
 }
 
 impl Script {
-    pub(super) fn new(ledger: Shared, memory_bytes: u64) -> Self {
-        let queues = ledger.get().queues();
-        let max_queue_depth = ledger.get().driver_depth;
-        let properties = DeviceProperties {
-            backend: "script",
-            name: "script".into(),
-            queues,
-            queue_priorities: Vec::new(),
-            compute_units: 1,
-            alignment: 16,
-            pitch_alignment: 16,
-            memory_bytes: Some(memory_bytes),
-            max_allocation_bytes: memory_bytes,
-            max_cube_count: [u32::MAX; 3],
-            max_bindings: 64,
-            max_queue_depth,
-            features: Default::default(),
+    pub(super) fn new(
+        ledger: Shared,
+        queues: usize,
+        memory_bytes: u64,
+        table: &Arc<Table>,
+    ) -> Self {
+        let sim = Sim::seed(1).queues(queues).memory_bytes(memory_bytes);
+        let sim = sim.checks(Checks::Panic).punctual().without_data();
+        let (findings, holds) = (sim.findings(), sim.holds());
+        (0..queues).for_each(|queue| holds.hold(QueueId(queue as u8)));
+        let context = HostContext {
+            driven: true,
+            table: table.clone(),
+            trace_capacity: 64,
+            spin: SpinPolicy::never(),
+            gone: Arc::default(),
+            spawner: Spawner::default(),
         };
-        let timelines = (0..queues)
-            .map(|queue| ledger.get().timeline(QueueId(queue as u8)))
-            .collect();
+        let sim = sim.open(context).expect("the simulator opens");
+        let max_queue_depth = ledger.get().driver_depth.unwrap_or(usize::MAX);
+        let properties = DeviceProperties {
+            max_queue_depth,
+            ..sim.properties().clone()
+        };
         Self {
             ledger,
             properties,
-            timelines,
+            sim,
+            findings,
+            holds,
         }
     }
 
-    fn take(&mut self, point: Point, bindings: &[BoundSlice], what: &'static str) {
-        let mut ledger = self.ledger.get();
-        ledger.note_other(point, what);
-        ledger.task(point, bindings);
+    /// Completes the next task of a queue, if it was flushed and its waits have passed.
+    pub(super) fn step(&mut self, queue: usize) -> bool {
+        let queue = QueueId(queue as u8);
+        let timeline = self.sim.timeline(queue).clone();
+        let before = timeline.completed();
+        self.holds.release(queue);
+        while timeline.completed() == before && self.sim.pump(Duration::ZERO) {}
+        self.holds.hold(queue);
+        timeline.completed() > before
     }
 
-    /// Takes a copy, or refuses it.
-    fn copy_as(
-        &mut self,
-        place: &TaskPoint<'_>,
-        bindings: &[BoundSlice],
-        what: &'static str,
-    ) -> Result<(), Refused> {
-        if self.ledger.get().refuses_copy() {
+    /// Notes a task.
+    fn take(&mut self, point: Point, call: Call) {
+        let completed = self.sim.timeline(point.queue).completed();
+        let mut ledger = self.ledger.get();
+        ledger.calls.push(call);
+        let issued = &mut ledger.issued[point.queue.index()];
+        *issued += 1;
+        assert_eq!(point.cursor, *issued, "cursors go up by one");
+        assert!(
+            point.cursor - completed <= self.properties.max_queue_depth as u64,
+            "the driver would block at {point:?} (I12)"
+        );
+    }
+
+    /// Notes a copy, or refuses it.
+    fn copy_as(&mut self, place: &TaskPoint<'_>, what: &'static str) -> Result<(), Refused> {
+        let mut ledger = self.ledger.get();
+        let left = ledger.refuse_copy;
+        ledger.refuse_copy = left.and_then(|left| left.checked_sub(1));
+        drop(ledger);
+        if left == Some(0) {
             return Err(refusal());
         }
-        self.take(at(place), bindings, what);
+        self.take(at(place), Call::Other(place.queue.0, what));
         Ok(())
     }
 
-    fn numbered(
-        &mut self,
-        point: Point,
-        bindings: &[BoundSlice],
-        number: u64,
-    ) -> Result<(), Refused> {
-        let mut ledger = self.ledger.get();
-        if ledger.refused.contains(&number) {
+    /// Notes a numbered task, or refuses it.
+    fn numbered(&mut self, place: &TaskPoint<'_>, number: u64) -> Result<(), Refused> {
+        if self.ledger.get().refused.contains(&number) {
             return Err(refusal());
         }
-        ledger.task(point, bindings);
-        ledger.note(number, point);
+        self.take(at(place), Call::Run(place.queue.0, number));
         Ok(())
     }
 }
@@ -120,65 +166,85 @@ fn at(place: &TaskPoint<'_>) -> Point {
 }
 
 impl Backend for Script {
-    type Resources = HeldBytes;
+    type Resources = SimResources;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties
     }
 
     fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
-        &self.timelines[queue.index()]
+        self.sim.timeline(queue)
     }
 
     fn compiler(&self) -> Arc<dyn Compiler> {
-        Arc::new(NoCompiler)
+        self.sim.compiler()
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        self.ledger.get().memory.allocate(bytes)
+        let mut ledger = self.ledger.get();
+        ledger.page_requests += 1;
+        if ledger.lost {
+            return Err(PageError::Lost);
+        }
+        let page = self.sim.allocate(bytes)?;
+        ledger.live.0 += 1;
+        Ok(page)
     }
 
     fn free(&mut self, page: PageId) {
-        self.ledger.get().free(page);
+        let mut ledger = self.ledger.get();
+        assert!(!ledger.lost, "{page} of a lost device is freed");
+        ledger.live.0 -= 1;
+        self.sim.free(page);
     }
 
+    /// A launch is a custom task for the simulator, since its kernel may have any bindings.
     fn launch(
         &mut self,
         queue: QueueId,
         cursor: Cursor,
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
-        let mut bindings = launch.bindings.to_vec();
-        if let BoundCount::Dynamic(count) = launch.count {
-            bindings.push(count);
+        let name = launch.name;
+        let place = TaskPoint {
+            queue,
+            cursor,
+            name,
+        };
+        self.numbered(&place, launch.scalars.first().copied().unwrap_or(0))?;
+        match launch.count {
+            BoundCount::Static(_) => {
+                let nothing = Box::new(|_: &dyn std::any::Any| Ok(()));
+                self.sim.custom(place, launch.bindings, nothing)
+            }
+            // It has no cubes, so it touches nothing.
+            BoundCount::Dynamic(_) => {
+                self.sim.mark(queue, cursor);
+                Ok(())
+            }
         }
-        let number = launch.scalars.first().copied().unwrap_or(0);
-        self.numbered(Point::new(queue, cursor), &bindings, number)
     }
 
     fn copy_in(
         &mut self,
         place: TaskPoint<'_>,
         target: &BoundSlice,
-        _layout: Option<&Strided>,
-        _source: HostData,
+        layout: Option<&Strided>,
+        source: HostData,
     ) -> Result<(), Refused> {
-        self.copy_as(&place, &[*target], "copy in")
+        self.copy_as(&place, "copy in")?;
+        self.sim.copy_in(place, target, layout, source)
     }
 
     fn copy_out(
         &mut self,
         place: TaskPoint<'_>,
         source: &BoundSlice,
-        _layout: Option<&Strided>,
+        layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        self.copy_as(&place, &[*source], "copy out")?;
-        let (target, len) = landing.target();
-        assert_eq!(len as u64, source.len);
-        // SAFETY: the landing has room for `len` bytes, and no thread reads them before the call returns.
-        unsafe { std::ptr::write_bytes(target, 0, len) };
-        Ok(())
+        self.copy_as(&place, "copy out")?;
+        self.sim.copy_out(place, source, layout, landing)
     }
 
     fn copy(
@@ -187,7 +253,8 @@ impl Backend for Script {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        self.copy_as(&place, &[*source, *target], "copy")
+        self.copy_as(&place, "copy")?;
+        self.sim.copy(place, source, target)
     }
 
     fn fill(
@@ -196,7 +263,8 @@ impl Backend for Script {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        self.numbered(at(&place), &[*target], pattern.value)
+        self.numbered(&place, pattern.value)?;
+        self.sim.fill(place, target, pattern)
     }
 
     fn custom(
@@ -208,53 +276,52 @@ impl Backend for Script {
         Err(refusal())
     }
 
-    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<HeldBytes>, Refused> {
-        let mut ledger = self.ledger.get();
-        if ledger.refuse_resources {
+    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<SimResources>, Refused> {
+        if self.ledger.get().refuse_resources {
             return Err(refusal());
         }
-        Ok(Box::new(HeldBytes {
-            ledger: self.ledger.clone(),
-            host: ledger.host_begins(bindings),
-        }))
+        self.sim.resources(bindings)
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
-        self.take(Point::new(queue, cursor), &[], "mark");
+        self.take(Point::new(queue, cursor), Call::Other(queue.0, "mark"));
+        self.sim.mark(queue, cursor);
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         let mut ledger = self.ledger.get();
-        if ledger.memory.lost {
+        if ledger.lost {
             return Err(Refused::Lost("unplugged".into()));
         }
-        ledger.wait(queue, point);
+        let wait = Call::Wait(queue.0, point.queue.0, point.cursor);
+        ledger.calls.push(wait);
+        self.sim.queue_wait(queue, point)?;
+        let implied = self.findings.figures().waits.implied;
+        assert_eq!(implied, 0, "{queue} waits for {point} in vain (I3)");
         Ok(())
     }
 
     fn flush(&mut self, queue: QueueId, cursor: Cursor) {
-        self.ledger.get().flush(queue, cursor);
+        let call = Call::Flush(queue.0, cursor);
+        self.ledger.get().calls.push(call);
+        self.sim.flush(queue, cursor);
     }
 
     fn take_spans(&mut self) -> Vec<Span> {
-        std::mem::take(&mut self.ledger.get().spans)
+        self.sim.take_spans()
     }
 
     fn slice_reserved(&mut self, slice: SliceId, page: Option<PageId>, offset: u64, len: u64) {
-        if let Some(page) = page {
-            self.ledger.get().memory.reserve(slice, page, offset, len);
+        if page.is_some() {
+            let mut ledger = self.ledger.get();
+            ledger.live.1 += 1;
+            ledger.reserved.insert(slice);
         }
+        self.sim.slice_reserved(slice, page, offset, len);
     }
 
     fn slice_released(&mut self, slice: SliceId) {
-        self.ledger.get().memory.release(slice);
-    }
-}
-
-struct NoCompiler;
-
-impl Compiler for NoCompiler {
-    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
-        Ok(kernel.clone() as Arc<dyn Any + Send + Sync>)
+        self.ledger.get().live.1 -= 1;
+        self.sim.slice_released(slice);
     }
 }
