@@ -87,6 +87,7 @@ impl Wake for Tells {
 
 /// I5: a task that awaits an answer is woken, also if `try_take` has looked at the answer meanwhile: before the read was
 /// issued, and while what it waits for ran.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn a_look_at_an_answer_leaves_the_waker_of_its_task_i5(on: On) {
     let (rig, client, stream) = on.start();
     let values = stream.put(&[1_u32]);

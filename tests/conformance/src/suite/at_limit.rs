@@ -7,6 +7,7 @@ use millstream::{Error, Stream, device::AtLimit, error::Full, error::MemoryError
 
 /// I8: requests of a client that waits at its limit all succeed, however many come at once: on threads, as futures, with
 /// uploads. A request that has memory and needs a little more goes first, so requests do not wait for each other.
+/// Needs: Threads.
 pub(crate) fn requests_of_a_client_that_waits_at_its_limit_all_succeed_i8(on: On) {
     const BYTES: usize = 100_000;
     let rig = on.open();

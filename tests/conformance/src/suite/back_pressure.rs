@@ -8,6 +8,7 @@ use millstream::{DeviceOptions, Error, error::Full, update};
 use crate::support::*;
 
 /// I8: through `nowait` every call returns `Busy` instead of waiting.
+/// Needs: Driven.
 pub(crate) fn calls_through_nowait_never_wait(on: On) {
     let (_rig, _, stream) = on.start_with(millstream::DeviceOptions::default().mailbox_capacity(8));
     let values = stream.put(&[0_u32]);
@@ -31,6 +32,7 @@ impl Drop for SendOnDrop {
 
 /// I12: the pending user code and values to drop of a client are bounded. Beyond the bound nothing is lost, and other
 /// clients are not affected.
+/// Needs: Threads.
 pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     let (rig, _, stream) = on.start_with(DeviceOptions::default().max_jobs(3));
     let values = stream.put(&[5_u32]);
@@ -97,6 +99,7 @@ pub(crate) fn host_function_that_would_wait_for_room_gets_an_error(on: On) {
 }
 
 /// I12: an upload beyond the limit returns `Busy` with the bytes and the limit.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
     let (rig, client, stream) = on.start_with(DeviceOptions::default().max_upload_bytes(1_024));
     let valve = rig.valve();
@@ -117,6 +120,7 @@ pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
 }
 
 /// I5: on a driven device a caller that waits for room receives `Closed` when the driver is dropped.
+/// Needs: Driven.
 pub(crate) fn caller_that_waits_for_room_receives_closed_when_the_driver_is_dropped(on: On) {
     let (mut rig, client, behind) = on.start_with(DeviceOptions::default().max_held(2));
     let owner = client.new_stream();
@@ -161,6 +165,7 @@ pub(crate) fn max_tasks_bounds_all_streams_of_a_client_together(on: On) {
 }
 
 /// I12: the same for uploads.
+/// Needs: Threads.
 pub(crate) fn upload_limit_of_a_client_replaces_that_of_the_device(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_upload_bytes(1_000).build();
@@ -269,6 +274,7 @@ pub(crate) fn refused_call_returns_its_value(on: On) {
 }
 
 /// I5: a refused `on_ready` returns the answer and the callback.
+/// Needs: Threads.
 pub(crate) fn refused_on_ready_returns_the_answer_and_the_callback(on: On) {
     let options = DeviceOptions::default().max_jobs(1).callback_headroom(0);
     let (_rig, client, stream) = on.start_with(options);

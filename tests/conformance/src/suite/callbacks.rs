@@ -161,6 +161,7 @@ pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
 }
 
 /// I8: no other thread pumps, so the user code takes the messages from the mailbox itself.
+/// Needs: Driven.
 pub(crate) fn nowait_calls_in_user_code_find_room_in_the_mailbox(on: On) {
     let (_rig, client, stream) = on.start_with(small_limits().mailbox_capacity(4));
     let inner = client.new_stream().nowait();

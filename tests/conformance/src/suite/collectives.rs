@@ -43,6 +43,7 @@ impl Three {
 }
 
 /// Each collective computes what it says, in views and for lengths that are no multiple of a word.
+/// Needs: Threads.
 pub(crate) fn collectives_compute_what_they_say(on: On) {
     let three = Three::open(on);
     let group = &three.group;
@@ -78,6 +79,7 @@ pub(crate) fn collectives_compute_what_they_say(on: On) {
 }
 
 /// I1, I2: collectives take their place among the kernels that write and read their buffers, and no caller waits.
+/// Needs: Threads.
 pub(crate) fn collectives_take_their_place_among_kernels(on: On) {
     let three = Three::open(on);
     let clients = three.fleet.devices()[..2].iter().map(Device::new_client);
@@ -101,6 +103,7 @@ pub(crate) fn collectives_take_their_place_among_kernels(on: On) {
 }
 
 /// I7: poison of one device reaches the outputs of all, with its root, and an overwrite heals.
+/// Needs: Threads.
 pub(crate) fn poison_of_one_device_reaches_all(on: On) {
     let three = Three::open(on);
     let boom = boom(on, &three.fleet.devices()[0].new_client());

@@ -124,6 +124,7 @@ pub(crate) fn custom_task_panic_poisons_its_bindings_and_names_the_task(on: On) 
 }
 
 /// I7: a checked kernel that does not use its arguments as declared fails, and the message names the correct accessor.
+/// Needs: RustKernels.
 pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_fix(on: On) {
     type Misuse = fn(&NativeArgs<'_>);
     let (_rig, client, stream) = on.start();
@@ -231,6 +232,7 @@ pub(crate) fn launch_of_zero_cubes_does_not_heal_its_outputs(on: On) {
 
 /// I7: a dynamic count is known only when the launch runs. Without the ability to heal then, the data stays failed until
 /// a launch with a known count overwrites it.
+/// Needs: DynamicCounts.
 pub(crate) fn launch_with_a_dynamic_count_heals_only_if_a_cube_runs(on: On) {
     let (_rig, client, stream) = on.start();
     let (boom, set) = (boom(on, &client), set(&client));

@@ -202,6 +202,7 @@ pub(crate) fn an_external_task_outlives_a_panic_of_its_beginning(on: On) {
 }
 
 /// I10: a close does not wait for bytes that never arrive, and bytes that arrive afterwards do no harm.
+/// Needs: Threads, LeavesTasksBehind.
 pub(crate) fn late_bytes_after_a_close_do_no_harm(on: On) {
     let (rig, _, stream) = on.start();
     let values = stream.put(&[1_u32; 4]);

@@ -83,6 +83,7 @@ pub(crate) fn calls_on_a_closed_device_return_closed(on: On) {
 }
 
 /// I5: a close that cannot drain ends within its time limit and answers the callers that wait.
+/// Needs: Threads, HeldKernels, LeavesTasksBehind.
 pub(crate) fn a_close_with_work_that_does_not_end_reports_it_in_time(on: On) {
     let (rig, client, stream) = on.start();
     let valve = rig.valve();
@@ -168,6 +169,7 @@ pub(crate) fn closed_device_refuses_callbacks(on: On) {
 }
 
 /// I10: a close that times out reports what is left, which is freed and joined once the unfinished work has ended.
+/// Needs: Threads.
 pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     let threads = Arc::new(());
     let counted = threads.clone();
@@ -212,6 +214,7 @@ pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
 
 /// I6: the code of a task that a close does not run is dropped on a thread for user code. There a destructor may block
 /// without delaying the close.
+/// Needs: Threads.
 pub(crate) fn code_that_a_close_leaves_is_dropped_on_a_thread_for_user_code_i6(on: On) {
     let (rig, _, stream) = on.start();
     let values = stream.put(&[7_u32]);

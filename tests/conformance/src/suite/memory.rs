@@ -32,6 +32,7 @@ pub(crate) fn slice_without_device_memory_fails_alone(on: On) {
 }
 
 /// I5, I7: a slice may be larger than the host memory; reading it is an error and does not abort the process.
+/// Needs: LazyMemory.
 pub(crate) fn readback_larger_than_host_memory_is_an_error_i5(on: On) {
     let (_rig, _, stream) = on.start();
     let huge = stream.empty::<u32>(1 << 58).unwrap();
@@ -163,6 +164,7 @@ pub(crate) fn can_mut_is_true_only_for_a_sole_handle(on: On) {
 }
 
 /// I4, I5: the slots of freed slices are recycled when their last use has passed, although no message wakes the device.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn slots_of_freed_slices_return_without_further_messages(on: On) {
     let (rig, client, stream) = on.start_with(DeviceOptions::default().max_handles(6));
     let valve = rig.valve();

@@ -128,6 +128,7 @@ pub(crate) fn cancelled_tasks_are_counted_as_cancelled_faults(on: On) {
 }
 
 /// I4: a dropped slice or value is counted until its last use has passed.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn dropped_slices_and_values_are_counted_until_they_are_freed(on: On) {
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let (client, valve) = (rig.client(), rig.valve());

@@ -1,8 +1,8 @@
 //! The tests, by theme.
 //!
-//! A new test is a function `pub(crate) fn subject_condition_outcome(on: On)` in one of these modules, and its name in
-//! `list`, with what it needs of a device (`[Threads, HeldKernels]`). A function that is not in the list is dead code,
-//! which the lints refuse.
+//! Each function `pub(crate) fn subject_condition_outcome(on: On)` of these modules is a test: the build script lists
+//! them. The last line of its comment names what it needs of a device: `Needs: Threads, HeldKernels.`
+//! ([`Need`](crate::Need)).
 
 pub(crate) mod answers;
 pub(crate) mod at_limit;

@@ -31,6 +31,7 @@ pub(crate) fn a_write_waits_for_every_reader(on: On) {
 }
 
 /// I2: the same while the reader runs on the device.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn a_write_waits_for_a_reader_that_is_still_running(on: On) {
     let (rig, client, second) = on.start();
     let (valve, set) = (rig.valve(), set(&client));
@@ -61,6 +62,7 @@ pub(crate) fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(
 }
 
 /// I2, I3: byte ranges conflict, not whole slices.
+/// Needs: Threads, HeldKernels, QueuesOverlap.
 pub(crate) fn writes_to_disjoint_halves_overlap_and_a_reader_of_the_whole_waits_for_both(on: On) {
     let (rig, client, left_stream) = on.start();
     let valve = rig.valve();
@@ -81,6 +83,7 @@ pub(crate) fn writes_to_disjoint_halves_overlap_and_a_reader_of_the_whole_waits_
 }
 
 /// I3: a queue runs its tasks in order, so its streams need no waits.
+/// Needs: OneQueue.
 pub(crate) fn streams_on_one_queue_issue_no_waits(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -95,6 +98,7 @@ pub(crate) fn streams_on_one_queue_issue_no_waits(on: On) {
 }
 
 /// I3: the first wait enters the point in the queue's clock, so later reads need no wait.
+/// Needs: Threads, HeldKernels, QueuesOverlap.
 pub(crate) fn consumer_waits_once_for_an_unchanged_buffer_of_another_queue(on: On) {
     let (rig, client, consumer) = on.start();
     let valve = rig.valve();
@@ -117,6 +121,7 @@ pub(crate) fn consumer_waits_once_for_an_unchanged_buffer_of_another_queue(on: O
 
 /// I2: the writer may be in the middle of a batch that is not flushed yet. The server ends the batch before it issues
 /// the wait, so the wait finds the writer's event.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -176,6 +181,7 @@ pub(crate) fn data_passed_between_streams_without_a_flush_arrives(on: On) {
 }
 
 /// I1: a point is an explicit edge between streams that share no bytes.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn a_stream_waits_for_the_point_of_another(on: On) {
     let (rig, client, second) = on.start();
     let valve = rig.valve();
@@ -238,6 +244,7 @@ pub(crate) fn happens_before_between_threads_orders_their_tasks(on: On) {
 }
 
 /// A dynamic count reads three numbers on the device, with the hazards of a read.
+/// Needs: RustKernels, DynamicCounts.
 pub(crate) fn a_dynamic_count_is_read_after_it_was_written(on: On) {
     let (_rig, client, stream) = on.start();
     let set = set(&client);

@@ -336,6 +336,7 @@ pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
 
 /// I7: a replay defines the scratch memory that it reads, so it inherits no earlier failure from there; it does inherit
 /// the failures of its other bindings.
+/// Needs: RustKernels.
 pub(crate) fn replay_inherits_no_failure_of_an_earlier_replay_from_its_scratch(on: On) {
     let (_rig, client, stream) = on.start();
     let spread = Kernel::new("spread")

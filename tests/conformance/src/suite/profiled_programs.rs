@@ -149,6 +149,7 @@ impl<'a> Profiled<'a> {
     }
 }
 
+/// Needs: RustKernels.
 pub(crate) fn each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_submitted(on: On) {
     for seed in 0..PROGRAMS {
         let rig = on.open_seeded(seed);

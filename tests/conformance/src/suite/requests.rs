@@ -269,6 +269,7 @@ pub(crate) fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_b
 }
 
 /// I5: a timed-out wait leaves the answer pending; an answer that was taken already is `Taken`.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn answer_can_be_waited_for_again_after_a_timeout(on: On) {
     let rig = on.open();
     let (client, valve) = (rig.client(), rig.valve());

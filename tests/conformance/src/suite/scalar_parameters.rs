@@ -44,6 +44,7 @@ pub(crate) fn replay_sets_scalar_parameters_beside_fixed_scalars_and_words(on: O
 }
 
 /// Types of every width, in one launch: the widest are packed first, whatever the declared order.
+/// Needs: RustKernels.
 pub(crate) fn scalar_parameters_have_every_width(on: On) {
     let (_rig, client, stream) = on.start();
     let kernel = Kernel::new("widths")

@@ -18,6 +18,7 @@ pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
 }
 
 /// I5: a task runs without an explicit flush.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn lone_launch_runs_without_a_flush(on: On) {
     let (rig, client, stream) = on.start();
     let valve = rig.valve();
@@ -29,6 +30,7 @@ pub(crate) fn lone_launch_runs_without_a_flush(on: On) {
 }
 
 /// The same on a driven device: pumping is enough.
+/// Needs: Driven.
 pub(crate) fn lone_launch_runs_when_the_driver_is_pumped(on: On) {
     let (mut rig, client, stream) = on.start();
     let set = set(&client);
@@ -63,6 +65,7 @@ pub(crate) fn ten_thousand_held_launches_do_not_block_other_streams(on: On) {
 }
 
 /// The single task of a client starts while another client floods the queue.
+/// Needs: Threads, OneQueue.
 pub(crate) fn lone_task_starts_while_another_client_floods_the_queue(on: On) {
     for strategy in [Strategy::Interleave, Strategy::Sequential] {
         flood_one_queue(&on.open_with(DeviceOptions::default().strategy(strategy)));
@@ -93,6 +96,7 @@ fn flood_one_queue(rig: &Rig) {
 }
 
 /// I12: a full mailbox returns `Busy`, and no refused task runs.
+/// Needs: Driven.
 pub(crate) fn full_mailbox_returns_busy_and_loses_nothing(on: On) {
     let (_rig, client, stream) = on.start_with(DeviceOptions::default().mailbox_capacity(16));
     let add_one = add_one(&client);
@@ -115,6 +119,7 @@ pub(crate) fn full_mailbox_returns_busy_and_loses_nothing(on: On) {
 }
 
 /// I12: the held tasks of a stream are bounded, and the bound affects only callers of that stream.
+/// Needs: Threads.
 pub(crate) fn stream_at_max_held_returns_busy_while_others_go_on(on: On) {
     let (_rig, client, owner) = on.start_with(DeviceOptions::default().max_held(8));
     let add_one = add_one(&client);

@@ -41,6 +41,7 @@ pub(crate) fn callers_that_wait_concurrently_get_their_own_answers(on: On) {
 }
 
 /// I8: a kernel may block, since it is user code; a caller that waits for another answer does not run it.
+/// Needs: Threads, HeldKernels, QueuesOverlap.
 pub(crate) fn blocked_kernel_delays_no_caller_that_waits_for_another_answer(on: On) {
     let (rig, client, free) = on.start();
     let valve = rig.valve();
@@ -60,6 +61,7 @@ pub(crate) fn blocked_kernel_delays_no_caller_that_waits_for_another_answer(on: 
 }
 
 /// I5, I10: a close ends, whichever thread is inside the device at that moment, and every caller gets an answer.
+/// Needs: Threads.
 pub(crate) fn close_ends_while_callers_wait_on_the_device(on: On) {
     const CALLERS: usize = 3;
     let rig = on.open();

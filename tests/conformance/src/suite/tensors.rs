@@ -129,6 +129,7 @@ pub(crate) fn tensors_above_the_limit_together_are_refused_at_once_i8_i12(on: On
 }
 
 /// I8: requests for several tensors take their memory together, so they do not wait for each other's parts.
+/// Needs: Threads.
 pub(crate) fn requests_for_tensors_of_a_client_that_waits_all_succeed_i8(on: On) {
     let rig = on.open();
     let builder = rig.device.client_builder().hard_limit(35_000);
@@ -213,6 +214,7 @@ pub(crate) fn tensors_without_room_for_all_submit_nothing_i12(on: On) {
 }
 
 /// I8, I12: without a wait, all messages go to the mailbox or none.
+/// Needs: Driven.
 pub(crate) fn tensors_without_room_in_the_mailbox_submit_nothing_i8_i12(on: On) {
     let (rig, _, stream) = on.start_with(DeviceOptions::default().mailbox_capacity(8));
     stream.drain();

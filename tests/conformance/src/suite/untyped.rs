@@ -231,6 +231,7 @@ pub(crate) fn half_precision_values_are_elements(on: On) {
     assert_eq!(bits, [0x3e00; 4]);
 }
 
+/// Needs: RustKernels.
 pub(crate) fn kernels_take_half_precision_arguments(on: On) {
     let (_rig, client, stream) = on.start();
     let scale = Kernel::new("scale")

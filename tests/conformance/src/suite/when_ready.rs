@@ -91,6 +91,7 @@ pub(crate) fn future_that_awaits_room_ends_with_closed(on: On) {
 }
 
 /// I12: a future awaits room in the mailbox; the device's turn makes room and wakes it.
+/// Needs: Driven.
 pub(crate) fn future_awaits_room_in_the_mailbox(on: On) {
     let (mut rig, _, stream) = on.start_with(DeviceOptions::default().mailbox_capacity(8));
     let values = stream.put(&[0_u32; 1_000]);
@@ -108,6 +109,7 @@ pub(crate) fn future_awaits_room_in_the_mailbox(on: On) {
 }
 
 /// I12: a future awaits room for uploads and for user code. If waiting cannot help, it returns `Busy`.
+/// Needs: Threads.
 pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(1));
     let builder = rig.device.client_builder();
@@ -162,6 +164,7 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
 }
 
 /// I12: many handlers on few threads all complete, although the limits are far too small for them.
+/// Needs: Threads.
 pub(crate) fn many_futures_that_await_room_all_complete(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(4));
     let builder = rig.device.client_builder();

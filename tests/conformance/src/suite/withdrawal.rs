@@ -105,6 +105,7 @@ pub(crate) fn a_cancelled_stream_still_answers_a_sync(on: On) {
 }
 
 /// I6: work that runs when it is cancelled is counted as detached, runs to its end, and its data is valid.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
     let (rig, client, stream) = on.start();
     let valve = rig.valve();
@@ -143,6 +144,7 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
 
 /// I6, I12: a device issues few tasks before it knows how long they take, and the CPU and the simulator withdraw those
 /// that were issued and have not begun. So a cancel withdraws nearly all tasks that stand behind a long one.
+/// Needs: Threads, HeldKernels.
 pub(crate) fn tasks_behind_a_long_one_are_withdrawn_by_default_i6(on: On) {
     const TASKS: u32 = 20;
     let (rig, client, stream) = on.start();
