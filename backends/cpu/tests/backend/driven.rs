@@ -72,7 +72,7 @@ fn pump_without_budget_runs_one_task() {
 fn task_that_was_never_pumped_fails_at_close() {
     let mut rig = Rig::driven();
     let slice = rig.slice(4);
-    let (_, landing) = rig.copy_out(Q0, &slice.read(), None);
+    let (_, landing) = rig.copy_out(Q0, &slice.read());
     drop(rig);
     assert!(landing.take().is_err());
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use millstream_cpu::Cpu;
-use millstream_protocol::{Access, BoundCount, Extent, Kernel, Reason};
+use millstream_protocol::{BoundCount, Extent, Kernel, Reason};
 
 use crate::rig::{Prepared, Q0, Rig, Slice};
 
@@ -69,26 +69,6 @@ fn task_that_reads_poison_does_not_run_and_poisons_its_outputs() {
 }
 
 #[test]
-fn write_heals_its_range_and_update_does_not() {
-    let (mut rig, slice) = poisoned();
-    rig.copy_in(Q0, &slice.part(0, 16, Access::ReadWrite), &[2; 4]);
-    assert!(rig.read(Q0, &slice).is_err(), "an update does not heal");
-    rig.fill(Q0, &slice.part(0, 16, Access::Write), 3);
-    let half = |rig: &mut Rig, from| {
-        let (point, landing) = rig.copy_out(Q0, &slice.part(from, 16, Access::Read), None);
-        rig.wait(point).unwrap();
-        landing.take()
-    };
-    assert_eq!(half(&mut rig, 0).unwrap(), [3; 4]);
-    assert!(
-        half(&mut rig, 16).is_err(),
-        "the other half is still poisoned"
-    );
-    rig.fill(Q0, &slice.part(16, 16, Access::Write), 4);
-    assert_eq!(rig.read(Q0, &slice).unwrap(), [3, 3, 3, 3, 4, 4, 4, 4]);
-}
-
-#[test]
 fn custom_work_receives_the_failure_of_its_input() {
     let (mut rig, slice) = poisoned();
     let (sender, received) = mpsc::channel();
@@ -97,20 +77,6 @@ fn custom_work_receives_the_failure_of_its_input() {
     });
     rig.wait(point).unwrap();
     assert_eq!(received.recv().unwrap().task.as_ref(), "explode");
-}
-
-#[test]
-fn panic_of_custom_work_poisons_its_outputs() {
-    let mut rig = Rig::new(Cpu::default().queues(1));
-    let slice = rig.slice_of(&[1]);
-    rig.custom(Q0, &[slice.update()], |resources| {
-        resources.unwrap().read::<u32>(1);
-    });
-    let failure = rig.read(Q0, &slice).unwrap_err();
-    assert_eq!(
-        failure.to_string(),
-        "`custom` failed: panicked with \"binding 1 does not exist, the call bound 1, counted from 0\""
-    );
 }
 
 #[test]

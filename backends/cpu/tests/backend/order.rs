@@ -10,18 +10,6 @@ use millstream_sync::timeline::Ended;
 use crate::rig::{Q0, Q1, Rig};
 
 #[test]
-fn queue_continues_while_another_is_blocked() {
-    let mut rig = Rig::new(Cpu::default().queues(2));
-    let (release, held) = mpsc::channel::<()>();
-    let blocked = rig.custom(Q0, &[], move |_| held.recv().unwrap());
-    let free = rig.custom(Q1, &[], |_| ());
-    rig.wait(free).unwrap();
-    assert_eq!(rig.completed(Q0), 0);
-    release.send(()).unwrap();
-    rig.wait(blocked).unwrap();
-}
-
-#[test]
 fn wait_delays_later_tasks_and_not_earlier_ones() {
     let mut rig = Rig::new(Cpu::default().queues(2));
     let slice = rig.slice_of(&[0]);
@@ -88,7 +76,7 @@ fn dropped_device_ends_every_wait_and_fails_tasks_that_have_not_run() {
     // On queue 1: a wait for a point that never passes, and a task after it.
     millstream_protocol::Backend::queue_wait(&mut rig.device, Q1, Point::new(Q0, 1000)).unwrap();
     rig.fill(Q1, &slice.write(), 5);
-    let (never, landing) = rig.copy_out(Q0, &slice.read(), None);
+    let (never, landing) = rig.copy_out(Q0, &slice.read());
     enters.recv().unwrap();
     let waiter = {
         let timeline = timeline.clone();

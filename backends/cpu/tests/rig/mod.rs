@@ -4,14 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
 use millstream_cpu::{Cpu, CpuDevice, CpuResources};
 use millstream_ir::Program;
 use millstream_protocol::{
     Access, Backend, BackendKernel, BoundCount, BoundSlice, DropSink, FailureRef, HostContext,
-    HostData, Kernel, Landing, Launch, Open, OwnedBytes, PageId, Pattern, Point, QueueId, Refused,
-    SliceId, SlotRef, Strided, Table, Task, TaskPoint,
+    HostData, Kernel, Landed, Launch, Open, OwnedBytes, PageId, Pattern, Point, QueueId, Refused,
+    SliceId, SlotRef, Table, Task, TaskPoint, VecLanding,
 };
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;
@@ -225,19 +225,9 @@ impl Rig {
     }
 
     pub(crate) fn copy_in(&mut self, queue: QueueId, target: &BoundSlice, words: &[u32]) -> Point {
-        self.copy_in_strided(queue, target, None, words)
-    }
-
-    pub(crate) fn copy_in_strided(
-        &mut self,
-        queue: QueueId,
-        target: &BoundSlice,
-        layout: Option<&Strided>,
-        words: &[u32],
-    ) -> Point {
         let source = HostData::Owned(OwnedBytes::new(words.to_vec()));
         self.push(queue, "copy in", |device, place| {
-            device.copy_in(place, target, layout, source)
+            device.copy_in(place, target, None, source)
         })
     }
 
@@ -259,23 +249,17 @@ impl Rig {
     }
 
     /// Copies to the host; take the words after the point has passed.
-    pub(crate) fn copy_out(
-        &mut self,
-        queue: QueueId,
-        source: &BoundSlice,
-        layout: Option<&Strided>,
-    ) -> (Point, Arc<Words>) {
-        let bytes = layout.map_or(source.len, Strided::dense_bytes);
-        let landing = Words::new(bytes as usize / 4);
+    pub(crate) fn copy_out(&mut self, queue: QueueId, source: &BoundSlice) -> (Point, Words) {
+        let landing = VecLanding::new(source.len as usize / 4).unwrap();
         let point = self.push(queue, "copy out", |device, place| {
-            device.copy_out(place, source, layout, landing.clone())
+            device.copy_out(place, source, None, landing.clone())
         });
-        (point, landing)
+        (point, Words(landing))
     }
 
     /// Reads a slice on its queue, and waits for the result.
     pub(crate) fn read(&mut self, queue: QueueId, slice: &Slice) -> Result<Vec<u32>, FailureRef> {
-        let (point, landing) = self.copy_out(queue, &slice.read(), None);
+        let (point, landing) = self.copy_out(queue, &slice.read());
         self.wait(point).unwrap();
         landing.take()
     }
@@ -292,42 +276,12 @@ impl Rig {
 }
 
 /// The landing of a copy to the host.
-pub(crate) struct Words {
-    words: Mutex<Vec<u32>>,
-    target: (*mut u8, usize),
-    failure: OnceLock<FailureRef>,
-}
-
-// SAFETY: the target is written by the queue before it publishes, and read after.
-unsafe impl Send for Words {}
-// SAFETY: as above.
-unsafe impl Sync for Words {}
+pub(crate) struct Words(Arc<VecLanding<u32>>);
 
 impl Words {
-    fn new(len: usize) -> Arc<Self> {
-        let mut words = vec![0_u32; len];
-        let target = (words.as_mut_ptr().cast(), 4 * len);
-        Arc::new(Self {
-            words: Mutex::new(words),
-            target,
-            failure: OnceLock::new(),
-        })
-    }
-
+    /// Returns the words of a copy that has ended.
     pub(crate) fn take(&self) -> Result<Vec<u32>, FailureRef> {
-        match self.failure.get() {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(std::mem::take(&mut self.words.lock().unwrap())),
-        }
-    }
-}
-
-impl Landing for Words {
-    fn target(&self) -> (*mut u8, usize) {
-        self.target
-    }
-
-    fn fail(&self, failure: FailureRef) {
-        let _ = self.failure.set(failure);
+        // SAFETY: the test has waited for the copy, or dropped the device.
+        unsafe { self.0.take() }
     }
 }
