@@ -124,7 +124,7 @@ impl<B: Backend> DeviceActor<B> {
 
     /// Admits messages until there are none or a burst is complete, and returns their number.
     #[inline]
-    fn take_burst(&mut self, mut admit: impl FnMut(&mut Server<B>, &mut Task)) -> usize {
+    pub(crate) fn take_burst(&mut self, mut admit: impl FnMut(&mut Server<B>, &mut Task)) -> usize {
         let Self {
             server,
             receiver,

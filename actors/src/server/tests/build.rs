@@ -169,7 +169,11 @@ impl Rig {
             credit: credit.clone(),
             credit_is_shared: false,
         }));
-        self.server.memory.accounts.open(client, "tester".into());
+        self.actor
+            .server
+            .memory
+            .accounts
+            .open(client, "tester".into());
         Stream {
             hold,
             credit,

@@ -20,13 +20,16 @@ fn dropped_slice_is_freed_after_the_held_tasks_that_name_it_i4() {
     rig.rest();
     drop(x);
     rig.rest();
-    assert_eq!((rig.server.live_slices(), rig.ledger.get().live.1), (1, 2));
+    assert_eq!(
+        (rig.actor.server.live_slices(), rig.ledger.get().live.1),
+        (1, 2)
+    );
     rig.run_host(0);
     rig.rest();
     // Its task is issued and has not completed: the slice is removed, its page is not free (the simulator checks).
     assert_eq!((rig.order(0), rig.ledger.get().live), (vec![2], (2, 1)));
     rig.drain();
-    rig.server.free_pages();
+    rig.actor.server.free_pages();
     assert_eq!(rig.ledger.get().live, (1, 1));
 }
 
@@ -185,7 +188,7 @@ fn reservation_of_a_dropped_slice_ends() {
     let mut answer = rig.sync(&b);
     rig.drain();
     assert!(answer.look(&rig).unwrap().is_ok());
-    assert_eq!((rig.held(), rig.server.live_slices()), (0, 1));
+    assert_eq!((rig.held(), rig.actor.server.live_slices()), (0, 1));
 }
 
 /// A reservation takes no cursor.
@@ -285,7 +288,7 @@ fn no_page_is_freed_in_the_step_that_loses_the_device_i10() {
     rig.step(0);
     rig.cleanup();
     rig.admit();
-    assert!(rig.server.is_lost());
+    assert!(rig.actor.server.is_lost());
     assert_eq!(rig.ledger.get().live.0, 1);
 }
 

@@ -24,7 +24,7 @@ impl Timed {
         let clock = Arc::new(AtomicU64::new(1));
         let read = clock.clone();
         let meter = Meter::timed(Arc::new(move || read.load(Ordering::Relaxed)));
-        rig.server.observers.meter = meter;
+        rig.actor.server.observers.meter = meter;
         Self { rig, clock }
     }
 
@@ -46,7 +46,7 @@ impl Timed {
     }
 
     fn metrics(&self) -> Metrics {
-        self.rig.server.metrics(0)
+        self.rig.actor.server.metrics(0)
     }
 
     fn latencies(&self) -> Latencies {
@@ -152,7 +152,7 @@ fn slice_dropped_with_a_held_task_waits_from_its_drop_on() {
     timed.rig.admit();
     let (_stream, slice) = one;
     drop(slice);
-    timed.at(50).rig.server.process_drops();
+    timed.at(50).rig.actor.server.process_drops();
     assert_eq!(timed.metrics().collection.slices_waiting, 1);
     timed.at(60).rig.rest();
     timed.at(90).rig.step(0);

@@ -194,7 +194,11 @@ fn copies_of_one_answer_are_issued_as_the_queue_has_room_i6_i12() {
     let mut answer = rig.copy_out_under(&a, &sources, Some(terms));
     rig.rest();
     assert_eq!((rig.in_flight(0), rig.held()), (2, 1));
-    assert_eq!(rig.server.next_deadline(), None, "nothing to wake for");
+    assert_eq!(
+        rig.actor.server.next_deadline(),
+        None,
+        "nothing to wake for"
+    );
     token.cancel();
     rig.rest();
     rig.drain();
@@ -215,7 +219,7 @@ fn long_replay_is_traced_to_its_end() {
     rig.complete();
     rig.step(0);
     rig.drain();
-    let spans = rig.server.take_trace();
+    let spans = rig.actor.server.take_trace();
     let cursors: Vec<u64> = spans.iter().map(|span| span.cursor).collect();
     assert_eq!(cursors, [1, 2, 3, 4, 5]);
 }

@@ -57,7 +57,7 @@ fn loop_of_another_client_does_not_starve_the_first_reservation_i12() {
         rig.launch(&small, 100 + number, &[slice.write()]);
         rig.rest();
     }
-    let usage = rig.server.memory.pools.usage();
+    let usage = rig.actor.server.memory.pools.usage();
     assert!(usage.waiting <= 4 * KIB, "{usage:?}");
     rig.end_guard(0);
     rig.rest();
@@ -165,7 +165,7 @@ fn turn_visits_no_stream_that_waits_for_memory_i12() {
             0,
             "nothing has been freed"
         );
-        assert_eq!(rig.server.memory.wait_list.streams().count(), parked);
+        assert_eq!(rig.actor.server.memory.wait_list.streams().count(), parked);
         rig.end_guard(0);
         while !rig.has_memory(&waiting[0].1) {
             assert!(rig.turn());
@@ -218,16 +218,16 @@ fn withdrawn_reservation_leaves_the_middle_of_the_wait_list_i5() {
     let mut answers = [(&timed, &first), (&cancelled, &second)]
         .map(|(stream, slice)| rig.copy_out(stream, &[slice.read()]));
     rig.rest();
-    assert_eq!(rig.server.next_deadline(), Some(deadline));
-    assert_eq!(rig.server.memory.wait_list.streams().count(), 5);
+    assert_eq!(rig.actor.server.next_deadline(), Some(deadline));
+    assert_eq!(rig.actor.server.memory.wait_list.streams().count(), 5);
     token.cancel();
     rig.rest();
-    assert_eq!(rig.server.memory.wait_list.streams().count(), 4);
+    assert_eq!(rig.actor.server.memory.wait_list.streams().count(), 4);
     assert!(matches!(answers[1].reason(&rig), Some(Reason::Cancelled)));
-    rig.server.set_time(deadline);
+    rig.actor.server.set_time(deadline);
     let _wakes = rig.point(&holder);
     rig.rest();
-    assert_eq!(rig.server.next_deadline(), None);
+    assert_eq!(rig.actor.server.next_deadline(), None);
     assert!(matches!(
         answers[0].reason(&rig),
         Some(Reason::DeadlinePassed)

@@ -58,20 +58,20 @@ fn a_turn_processes_a_bounded_number_of_drops_i12() {
     let stream = rig.stream();
     let slices: Vec<_> = (0..SLICES).map(|_| rig.slice(&stream, 64)).collect();
     rig.rest();
-    let live = |rig: &super::rig::Rig| rig.server.live_slices() as usize;
+    let live = |rig: &super::rig::Rig| rig.actor.server.live_slices() as usize;
     assert_eq!(live(&rig), SLICES);
     drop(slices);
-    rig.server.process_drops();
+    rig.actor.server.process_drops();
     let mut left = live(&rig);
     assert!((SLICES - 1_000..SLICES).contains(&left), "{left} left");
     // The rest is work for the next turns, and no task is needed for it.
     while left > 0 {
-        assert!(rig.server.has_drops());
-        rig.server.process_drops();
+        assert!(rig.actor.server.has_drops());
+        rig.actor.server.process_drops();
         assert!(live(&rig) < left);
         left = live(&rig);
     }
-    assert!(!rig.server.has_drops());
+    assert!(!rig.actor.server.has_drops());
 }
 
 /// I1, I5: in any order of the awaited tasks, also if two bindings await one task, or one stream holds two.
@@ -197,9 +197,9 @@ fn late_bytes_of_a_task_under_a_deadline_leave_no_caller_behind() {
     let terms = Terms::of(&CancelToken::new()).with_deadline(in_an_hour);
     rig.staged(&a, &[x.read(), y.write()], vec![7; 64], Some(terms));
     rig.rest();
-    assert_eq!(rig.server.next_deadline(), Some(in_an_hour));
+    assert_eq!(rig.actor.server.next_deadline(), Some(in_an_hour));
     rig.drain();
     assert_eq!(rig.held(), 0);
-    assert!(rig.server.withdrawals.is_empty());
-    assert_eq!(rig.server.next_deadline(), None);
+    assert!(rig.actor.server.withdrawals.is_empty());
+    assert_eq!(rig.actor.server.next_deadline(), None);
 }

@@ -1,22 +1,28 @@
 //! The loop of the device actor on one thread. It sleeps whenever the real actor would, and only what would wake the
 //! real one wakes it. So a missing wake-up shows (I5), and so does a loop that never sleeps (I11).
 
-use std::any::Any;
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::task::Waker;
 
+use millstream_protocol::threads::Spawner;
 use millstream_protocol::{
-    Backend, Cursor, DeferredDrop, DeviceOptions, DropSink, HostDone, HostOutcome, HostWork,
-    MemoryOptions, Point, QueueId, SlotRef, Table, Task,
+    Backend, Cursor, DeviceOptions, DropSink, MemoryOptions, Point, QueueId, SlotRef, Table, Task,
 };
+use millstream_state::observers::meter::Meter;
+use millstream_sync::facade::{Edges, Mutex, lock};
 use millstream_sync::gate::Gate;
-use millstream_sync::mailbox::{Receiver, Sender, mailbox};
+use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::slots::Slots;
 
 use super::code::Guards;
 use super::script::{Call, Ledger, Script, Shared};
-use crate::server::{Effect, Handover, HostToken, Server};
-use millstream_state::points::Points;
+use crate::control::ControlSender;
+use crate::device_actor::DeviceActor;
+use crate::effects::{Collector, DueCode, Effects, UserCode};
+use crate::gc_actor::GcActor;
+use crate::server::Server;
 
 /// The most turns without a message from outside; a loop with more never sleeps.
 const TURNS_MAX: usize = 10_000;
@@ -24,35 +30,23 @@ const TURNS_MAX: usize = 10_000;
 /// The most messages that a turn takes.
 const BURST: usize = 64;
 
-/// A host function that was started and was not run.
-struct Host {
-    work: HostWork,
-    resources: Option<Box<dyn Any + Send>>,
-    token: HostToken,
-}
-
-/// Returns the last cursor of a queue that has completed.
-fn completed(server: &Server<Script>, queue: QueueId) -> Cursor {
-    server.device.backend.timeline(queue).completed()
-}
-
-type Ends = Arc<Mutex<Vec<(HostToken, HostOutcome)>>>;
-
 pub(super) struct Rig {
-    pub(super) server: Server<Script>,
+    pub(super) actor: DeviceActor<Script>,
+    effects: Effects,
+    /// User code that is due: host functions that a test runs.
+    due: Arc<Mutex<VecDeque<DueCode>>>,
     pub(super) ledger: Shared,
     pub(super) table: Arc<Table>,
     /// The kernel of all launches.
     pub(super) kernel: Option<SlotRef>,
     sender: Sender<Task>,
-    receiver: Receiver<Task>,
-    hosts: Vec<Host>,
     pub(super) guards: Guards,
-    ends: Ends,
-    collects: Vec<(DeferredDrop, Points)>,
-    /// The points that wake the device.
-    awaited: Vec<Point>,
-    awake: bool,
+    sleeps: bool,
+}
+
+/// Returns the last cursor of a queue that has completed.
+fn completed(server: &Server<Script>, queue: QueueId) -> Cursor {
+    server.device.backend.timeline(queue).completed()
 }
 
 impl Rig {
@@ -81,22 +75,32 @@ impl Rig {
         options: DeviceOptions,
     ) -> Self {
         let ledger = Shared::new(ledger);
-        let (sender, receiver) = mailbox(64, Arc::new(Gate::new()));
-        let table = Slots::new(1 << 16, DropSink::new(sender.probe(), Arc::default()));
+        let (gate, edges) = (Arc::new(Gate::new()), Arc::<Edges>::default());
+        let (sender, receiver) = mailbox(64, gate.clone());
+        let table = Slots::new(1 << 16, DropSink::new(sender.probe(), edges.clone()));
         let backend = Script::new(ledger.clone(), queues, memory_bytes, &table);
+        let timeline = |queue| backend.timeline(QueueId(queue as u8)).clone();
+        let timelines: Vec<_> = (0..queues).map(timeline).collect();
+        let server = Server::new(backend, options.settings().clone(), table.clone());
+        let (device, control) = ControlSender::new(gate, edges);
+        let gone = server.device.gone.clone();
+        let gc = GcActor::new(timelines.clone(), device.clone(), gone, Meter::new());
+        let due = Arc::default();
         let mut rig = Self {
-            server: Server::new(backend, options.settings().clone(), table.clone()),
+            actor: DeviceActor::new(server, receiver, control, table.clone(), timelines, BURST),
+            effects: Effects {
+                collector: Collector::Inline(gc),
+                user_code: UserCode::Due(Arc::clone(&due)),
+                device,
+                spawner: Spawner::default(),
+            },
+            due,
             ledger,
             table,
             kernel: None,
             sender,
-            receiver,
-            hosts: Vec::new(),
             guards: Guards::default(),
-            ends: Ends::default(),
-            collects: Vec::new(),
-            awaited: Vec::new(),
-            awake: false,
+            sleeps: true,
         };
         rig.kernel = Some(rig.register_kernel());
         rig
@@ -115,131 +119,53 @@ impl Rig {
             slot.as_ptr().write(MaybeUninit::new(task));
             self.sender.commit(slot, || false);
         }
-        self.awake = true;
     }
 
     /// Admits all messages and does nothing else: only necessary flushes happen.
     pub(super) fn admit(&mut self) {
-        let server = &mut self.server;
-        while self
-            .receiver
-            .try_recv_with(|task| server.admit(task))
-            .is_some()
-        {}
+        while self.actor.take_burst(Server::admit) > 0 {
+            self.sleeps = false;
+        }
     }
 
-    /// Runs one turn of the device actor. Returns `false` if it sleeps.
+    /// Runs one turn of the device actor, as the thread of a device does. Returns `false` if it sleeps.
     pub(super) fn turn(&mut self) -> bool {
-        if self.server.has_drops() {
-            self.awake = true;
-        }
-        if !self.awake {
+        if self.sleeps && !self.actor.has_work() {
             return false;
         }
-        if !self.work() {
-            self.awake = self.prepare_idle();
-        }
+        self.actor.end_idle();
+        let worked = self.actor.turn(&mut self.effects);
+        self.collect();
+        self.sleeps = !worked && !self.actor.prepare_idle(Waker::noop(), &mut self.effects);
         true
     }
 
-    /// As `DeviceActor::turn`.
-    fn work(&mut self) -> bool {
-        let mut taken = 0;
-        let server = &mut self.server;
-        while taken < BURST
-            && self
-                .receiver
-                .try_recv_with(|task| server.admit(task))
-                .is_some()
-        {
-            taken += 1;
-        }
-        let mut worked = taken > 0;
-        if taken > 0 || self.server.has_drops() {
-            self.server.process_drops();
-            worked = true;
-        }
-        let ends = std::mem::take(&mut *self.ends.lock().unwrap());
-        for (token, outcome) in ends {
-            worked = true;
-            self.server.host_finished(token, outcome);
-        }
-        worked |= self.server.progress();
-        if self.server.can_flush() {
-            self.server.flush_all();
-            worked = true;
-        }
-        worked | self.carry_out()
-    }
-
-    fn carry_out(&mut self) -> bool {
-        let mut worked = false;
-        while let Some(effect) = self.server.effects.pop_front() {
-            worked = true;
-            match effect {
-                Effect::Host {
-                    work,
-                    resources,
-                    token,
-                } => self.hosts.push(Host {
-                    work,
-                    resources,
-                    token,
-                }),
-                Effect::HandOver(Handover { after, value, .. }) => {
-                    self.collects.push((value, after));
-                }
-            }
-        }
-        worked
-    }
-
-    /// As `DeviceActor::prepare_idle`: returns `true` if there is something to do at once.
-    fn prepare_idle(&mut self) -> bool {
-        self.carry_out();
-        self.awaited = self.server.awaited_points().collect();
-        self.wake_by_points();
-        self.receiver.has_next() || !self.ends.lock().unwrap().is_empty() || self.awake_by_points()
-    }
-
-    fn passed(&self, point: &Point) -> bool {
-        completed(&self.server, point.queue) >= point.cursor
-    }
-
-    fn awake_by_points(&self) -> bool {
-        self.awaited.iter().any(|point| self.passed(point))
-    }
-
-    /// Wakes the device, and does the work of the GC actor: drops values.
-    fn wake_by_points(&mut self) {
-        let server = &self.server;
-        let passed = |point: Point| completed(server, point.queue) >= point.cursor;
-        self.awake |= self.awake_by_points();
-        self.collects.retain(|(_, after)| !after.iter().all(passed));
+    /// Does the work of the GC actor: drops values whose points have passed.
+    fn collect(&mut self) {
+        self.effects.collect();
+        let due = std::mem::take(&mut *lock(&self.due)).into_iter();
+        let (drops, runs): (VecDeque<_>, _) =
+            due.partition(|code| matches!(code, DueCode::Drop(_)));
+        *lock(&self.due) = runs;
+        drops.into_iter().for_each(DueCode::run);
     }
 
     /// Completes one task of a queue, if one can complete.
     pub(super) fn step(&mut self, queue: usize) -> bool {
-        let stepped = self.server.device.backend.step(queue);
-        self.wake_by_points();
+        let stepped = self.actor.server.device.backend.step(queue);
+        self.collect();
         stepped
     }
 
     /// Runs a started host function: the nth, modulo their number.
     pub(super) fn run_host(&mut self, nth: usize) -> bool {
-        if self.hosts.is_empty() {
-            return false;
-        }
-        let host = self.hosts.swap_remove(nth % self.hosts.len());
-        let (ends, token) = (self.ends.clone(), host.token);
-        let done = HostDone::new(move |outcome| ends.lock().unwrap().push((token, outcome)));
-        if let Some(rest) = (host.work.run)(done, host.resources) {
-            rest();
-        }
-        if !self.ends.lock().unwrap().is_empty() {
-            self.awake = true;
-        }
-        true
+        let mut due = lock(&self.due);
+        let count = due.len().max(1);
+        let host = due.swap_remove_back(nth % count);
+        drop(due);
+        let begun = host.is_some();
+        host.into_iter().for_each(DueCode::run);
+        begun
     }
 
     /// Ends a guard: the nth, modulo their number.
@@ -252,13 +178,12 @@ impl Rig {
         let guard = guards.swap_remove(nth % count);
         drop(guards);
         drop(guard);
-        self.awake = true;
         true
     }
 
     /// Returns the number of host functions that were started and not run.
     pub(super) fn hosts(&self) -> usize {
-        self.hosts.len()
+        lock(&self.due).len()
     }
 
     /// Runs turns until the device sleeps.
@@ -286,32 +211,32 @@ impl Rig {
 
     /// Completes all flushed tasks without waking the device.
     pub(super) fn complete(&mut self) {
-        while (0..self.queues()).any(|queue| self.server.device.backend.step(queue)) {}
+        while (0..self.queues()).any(|queue| self.actor.server.device.backend.step(queue)) {}
     }
 
     fn queues(&self) -> usize {
-        self.server.device.backend.properties().queues
+        self.actor.server.device.backend.properties().queues
     }
 
     /// Returns the number of held tasks.
     pub(super) fn held(&self) -> u64 {
-        self.server.tasks_held()
+        self.actor.server.tasks_held()
     }
 
     /// Returns `true` if `point` was published.
     pub(super) fn has_passed(&self, point: Point) -> bool {
-        self.passed(&point)
+        completed(&self.actor.server, point.queue) >= point.cursor
     }
 
     /// Returns the number of tasks of a queue in flight.
     pub(super) fn in_flight(&self, queue: usize) -> u64 {
-        self.ledger.get().issued[queue] - completed(&self.server, QueueId(queue as u8))
+        self.ledger.get().issued[queue] - completed(&self.actor.server, QueueId(queue as u8))
     }
 
     /// Returns the queue that a stream is assigned to.
     pub(super) fn queue_of(&self, stream: millstream_protocol::StreamId) -> QueueId {
-        let key = self.server.objects.stream(stream).unwrap();
-        self.server.scheduler.queue_of(key)
+        let key = self.actor.server.objects.stream(stream).unwrap();
+        self.actor.server.scheduler.queue_of(key)
     }
 }
 
@@ -365,17 +290,11 @@ impl Rig {
 
     /// Drops the host functions that were not run.
     pub(super) fn forget_hosts(&mut self) {
-        self.hosts.clear();
+        lock(&self.due).clear();
     }
 
-    /// Abandons the device, as `DeviceActor::abandon` does. The messages in the mailbox are dropped with it. Returns
-    /// the number of held tasks.
+    /// Abandons the device, with the messages in the mailbox. Returns the number of tasks that it gives up.
     pub(super) fn abandon(&mut self) -> u64 {
-        let (_, dead) = mailbox(1, Arc::new(Gate::new()));
-        self.receiver.close();
-        let before = self.server.tasks_lost();
-        self.server.abandon();
-        drop(std::mem::replace(&mut self.receiver, dead));
-        self.server.tasks_lost() - before
+        self.actor.abandon().0
     }
 }
