@@ -75,9 +75,8 @@
 //!
 //! # What checks it
 //!
-//! `server/tests` drives the server with a scripted backend that checks every call by vector clocks of its own, and
-//! random programs against an oracle (I1 to I7, I10, I12). The swarm, the soak and the conformance suite run it with the
-//! other backends. The mutants in `tests/mutants/server` break it.
+//! `server/tests` drives the server turn by turn on the simulator, which checks every call, and completes a task when a
+//! test says so (I1 to I7, I10, I12). The swarm, the soak and the conformance suite run it on whole devices. The mutants in `tests/mutants/server` break it.
 
 mod admit;
 mod call;

@@ -11,7 +11,7 @@ use millstream_sync::mailbox::mailbox;
 use millstream_sync::reply::reply;
 use millstream_sync::slots::{SlotId, Slots};
 
-use super::script::{Call, Ledger, Script, Shared};
+use super::script::{Call, Ledger, Script};
 use crate::server::device::Device;
 use millstream_state::memory::PageSource;
 use millstream_state::objects::Objects;
@@ -21,7 +21,7 @@ use millstream_state::observers::log_writer::LogWriter;
 fn device(script: impl FnOnce(&mut Ledger)) -> Device<Script> {
     let mut ledger = Ledger::default();
     script(&mut ledger);
-    let backend = Script::new(Shared::new(ledger), 1, 1 << 10, &table());
+    let backend = Script::new(ledger, 1, 1 << 10, &table());
     Device::new(backend, Some(Box::new(LogWriter::new("script", 1 << 10))))
 }
 
@@ -100,7 +100,7 @@ fn loss_is_visible_with_its_log_and_no_page_is_touched_after_it_i5() {
     assert_eq!(device.allocate_page(64), Err(PageError::Lost));
     // The backend's memory fails if a page of a lost device is freed.
     device.free_page(PageId(0));
-    assert_eq!(device.backend.ledger.get().page_requests, 0);
+    assert_eq!(device.backend.ledger.page_requests, 0);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn read_keeps_its_cursors_if_one_of_its_copies_is_refused_i6() {
     let read = |refused| {
         let mut device = device(|ledger| ledger.refuse_copy = Some(refused));
         let failed = read_two(&mut device).is_err();
-        (failed, device.backend.ledger.get().calls.clone())
+        (failed, device.backend.ledger.calls.clone())
     };
     assert_eq!(read(0), (true, vec![]));
     let calls = vec![Call::Other(0, "copy out"), Call::Other(0, "mark")];

@@ -31,7 +31,7 @@ fn refused_launch_poisons_only_its_outputs_and_keeps_its_place_i6_i7() {
     let mut rig = rig(2);
     let [a, b] = rig.streams();
     let (x, y, z) = (rig.slice(&a, 64), rig.slice(&b, 64), rig.slice(&b, 64));
-    rig.ledger.get().refused.insert(2);
+    rig.ledger_mut().refused.insert(2);
     rig.launch(&a, 1, &[x.write()]);
     let half = y.part(0..32, Access::Write);
     rig.launch(&b, 2, &[x.read(), half]);
@@ -60,7 +60,7 @@ fn host_function_without_resources_poisons_its_outputs_i6() {
     let mut rig = rig(1);
     let [a, _b] = rig.streams();
     let [x, y] = rig.slices(&a, 64);
-    rig.ledger.get().refuse_resources = true;
+    rig.ledger_mut().refuse_resources = true;
     let (sender, error) = std::sync::mpsc::channel();
     let work = HostWork {
         name: "guard".into(),
@@ -89,7 +89,7 @@ fn refused_copy_out_fails_the_answer_and_not_the_data_i7() {
         let [a, _b] = rig.streams();
         let slices: [_; 3] = rig.slices(&a, 64);
         rig.admit();
-        rig.ledger.get().refuse_copy = Some(nth);
+        rig.ledger_mut().refuse_copy = Some(nth);
         let sources = slices.each_ref().map(Slice::read);
         let mut answer = rig.copy_out(&a, &sources);
         rig.launch(&a, 1, &[slices[0].update()]);
@@ -111,7 +111,7 @@ fn refused_task_of_a_replay_fails_only_tasks_that_read_it_i7() {
     let mut rig = rig(1);
     let [a, _b] = rig.streams();
     let [x, y, z, w] = &rig.slices(&a, 64);
-    rig.ledger.get().refused.insert(1);
+    rig.ledger_mut().refused.insert(1);
     let launches = [
         (1, vec![x.write()]),
         (2, vec![x.read(), y.write()]),
@@ -127,7 +127,7 @@ fn refused_task_of_a_replay_fails_only_tasks_that_read_it_i7() {
         assert_eq!(read(&mut rig, &a, healthy), None);
     }
     // Once the data is clean again, so is the replay.
-    rig.ledger.get().refused.clear();
+    rig.ledger_mut().refused.clear();
     rig.replay(&a, &recording, &recording.parameters);
     assert_eq!(read(&mut rig, &a, y), None);
 }
@@ -140,7 +140,7 @@ fn replay_that_reads_poisoned_bytes_through_another_parameter_fails_i7() {
     let [x, y, z] = rig.slices(&a, 64);
     let launches = [(1, vec![x.read(), y.write()]), (2, vec![z.write()])];
     let recording = rig.record(&launches);
-    rig.ledger.get().refused.insert(3);
+    rig.ledger_mut().refused.insert(3);
     rig.launch(&a, 3, &[x.write()]);
     rig.replay(&a, &recording, &[x.read(), y.write(), x.write()]);
     assert!(read(&mut rig, &a, &y).is_some(), "it reads poisoned bytes");
@@ -172,7 +172,7 @@ fn empty_part_of_a_poisoned_slice_fails_no_task_i7() {
     let mut rig = rig(1);
     let [a, _b] = rig.streams();
     let [x, y] = rig.slices(&a, 64);
-    rig.ledger.get().refused.insert(1);
+    rig.ledger_mut().refused.insert(1);
     rig.launch(&a, 1, &[x.write()]);
     rig.launch(&a, 2, &[x.part(16..16, Access::Read), y.write()]);
     assert_eq!(read(&mut rig, &a, &y), None);
@@ -184,7 +184,7 @@ fn launch_with_a_dynamic_count_does_not_heal_at_issue_i7() {
     let mut rig = rig(1);
     let a = rig.stream();
     let (x, count) = (rig.slice(&a, 64), rig.slice(&a, 12));
-    rig.ledger.get().refused.insert(1);
+    rig.ledger_mut().refused.insert(1);
     rig.launch(&a, 1, &[x.write()]);
     let bindings = [x.write(), count.read()];
     rig.launch_counted(&a, 2, &bindings, LaunchCount::Dynamic);

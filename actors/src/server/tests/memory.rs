@@ -21,16 +21,16 @@ fn dropped_slice_is_freed_after_the_held_tasks_that_name_it_i4() {
     drop(x);
     rig.rest();
     assert_eq!(
-        (rig.actor.server.live_slices(), rig.ledger.get().live.1),
+        (rig.actor.server.live_slices(), rig.ledger().live.1),
         (1, 2)
     );
     rig.run_host(0);
     rig.rest();
     // Its task is issued and has not completed: the slice is removed, its page is not free (the simulator checks).
-    assert_eq!((rig.order(0), rig.ledger.get().live), (vec![2], (2, 1)));
+    assert_eq!((rig.order(0), rig.ledger().live), (vec![2], (2, 1)));
     rig.drain();
     rig.actor.server.free_pages();
-    assert_eq!(rig.ledger.get().live, (1, 1));
+    assert_eq!(rig.ledger().live, (1, 1));
 }
 
 #[test]
@@ -282,14 +282,14 @@ fn no_page_is_freed_in_the_step_that_loses_the_device_i10() {
     drop(x);
     let _waits = rig.slice(&b, 3 << 18);
     rig.rest();
-    assert_eq!((rig.held(), rig.ledger.get().live.0), (1, 1));
-    rig.ledger.get().lost = true;
+    assert_eq!((rig.held(), rig.ledger().live.0), (1, 1));
+    rig.ledger_mut().lost = true;
     // The page of `x` is free now. The reservation that waits finds the loss, and the cleanup comes after it.
     rig.step(0);
     rig.cleanup();
     rig.admit();
     assert!(rig.actor.server.is_lost());
-    assert_eq!(rig.ledger.get().live.0, 1);
+    assert_eq!(rig.ledger().live.0, 1);
 }
 
 /// A replay whose parameter has no memory runs nothing, but takes the cursors of all its tasks, one by one: nothing

@@ -159,7 +159,7 @@ fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
     let mut rig = shallow_rig(options());
     let a = rig.stream();
     let [x, y] = rig.slices(&a, 64);
-    rig.ledger.get().refused.insert(RECORDED + 1);
+    rig.ledger_mut().refused.insert(RECORDED + 1);
     let launches = [
         (RECORDED, vec![y.update()]),
         (RECORDED + 1, vec![x.update()]),

@@ -150,7 +150,7 @@ fn turn_visits_no_stream_that_waits_for_memory_i12() {
         dropped_under_a_guard(&mut rig, &holder, 3 * KIB);
         let waiting = park(&mut rig, parked, 2 * KIB);
         steps::take();
-        let requests = rig.ledger.get().page_requests;
+        let requests = rig.ledger().page_requests;
         for number in 0..100 {
             rig.launch(&other, 10 + number, &[small.update()]);
             let mut answer = rig.copy_out(&other, &[small.read()]);
@@ -161,7 +161,7 @@ fn turn_visits_no_stream_that_waits_for_memory_i12() {
         }
         costs.push(steps::take());
         assert_eq!(
-            rig.ledger.get().page_requests - requests,
+            rig.ledger().page_requests - requests,
             0,
             "nothing has been freed"
         );
@@ -190,7 +190,7 @@ fn streams_that_wait_for_memory_end_in_linear_time_i12() {
         let ids: Vec<_> = waiting.drain(..).map(|(_, slice)| slice.id()).collect();
         rig.drain();
         assert_eq!(rig.held(), 0);
-        let reserved = |rig: &Rig, id| rig.ledger.get().reserved.contains(&id);
+        let reserved = |rig: &Rig, id| rig.ledger().reserved.contains(&id);
         assert!(ids.into_iter().all(|id| reserved(&rig, id)));
         let served = kept.iter().filter(|(_, slice)| rig.has_memory(slice));
         assert_eq!(served.count(), 2);

@@ -17,7 +17,7 @@ use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::slots::Slots;
 
 use super::code::Guards;
-use super::script::{Call, Ledger, Script, Shared};
+use super::script::{Call, Ledger, Script};
 use crate::control::ControlSender;
 use crate::device_actor::DeviceActor;
 use crate::effects::{Collector, DueCode, Effects, UserCode};
@@ -35,7 +35,6 @@ pub(super) struct Rig {
     effects: Effects,
     /// User code that is due: host functions that a test runs.
     due: Arc<Mutex<VecDeque<DueCode>>>,
-    pub(super) ledger: Shared,
     pub(super) table: Arc<Table>,
     /// The kernel of all launches.
     pub(super) kernel: Option<SlotRef>,
@@ -74,11 +73,10 @@ impl Rig {
         memory_bytes: u64,
         options: DeviceOptions,
     ) -> Self {
-        let ledger = Shared::new(ledger);
         let (gate, edges) = (Arc::new(Gate::new()), Arc::<Edges>::default());
         let (sender, receiver) = mailbox(64, gate.clone());
         let table = Slots::new(1 << 16, DropSink::new(sender.probe(), edges.clone()));
-        let backend = Script::new(ledger.clone(), queues, memory_bytes, &table);
+        let backend = Script::new(ledger, queues, memory_bytes, &table);
         let timeline = |queue| backend.timeline(QueueId(queue as u8)).clone();
         let timelines: Vec<_> = (0..queues).map(timeline).collect();
         let server = Server::new(backend, options.settings().clone(), table.clone());
@@ -95,7 +93,6 @@ impl Rig {
                 spawner: Spawner::default(),
             },
             due,
-            ledger,
             table,
             kernel: None,
             sender,
@@ -104,6 +101,14 @@ impl Rig {
         };
         rig.kernel = Some(rig.register_kernel());
         rig
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.actor.server.device.backend.ledger
+    }
+
+    pub(super) fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.actor.server.device.backend.ledger
     }
 
     /// Sends a message. If the mailbox is full, runs turns until there is room.
@@ -230,7 +235,7 @@ impl Rig {
 
     /// Returns the number of tasks of a queue in flight.
     pub(super) fn in_flight(&self, queue: usize) -> u64 {
-        self.ledger.get().issued[queue] - completed(&self.actor.server, QueueId(queue as u8))
+        self.ledger().issued[queue] - completed(&self.actor.server, QueueId(queue as u8))
     }
 
     /// Returns the queue that a stream is assigned to.
@@ -243,7 +248,7 @@ impl Rig {
 /// The calls of the backend so far.
 impl Rig {
     pub(super) fn calls(&self) -> Vec<Call> {
-        self.ledger.get().calls.clone()
+        self.ledger().calls.clone()
     }
 
     /// Returns the numbers of the tasks that ran on a queue, in order.
@@ -278,7 +283,7 @@ impl Rig {
 impl Rig {
     /// Returns `true` if the slice has had memory.
     pub(super) fn has_memory(&self, slice: &super::build::Slice) -> bool {
-        self.ledger.get().reserved.contains(&slice.id())
+        self.ledger().reserved.contains(&slice.id())
     }
 
     pub(super) fn have_memory<const N: usize>(

@@ -2,7 +2,7 @@
 //! The [`Ledger`] beside it notes the calls, and says which of them are refused.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::{
@@ -51,23 +51,8 @@ pub(super) struct Ledger {
     pub(super) reserved: HashSet<SliceId>,
 }
 
-/// The ledger, shared with the test.
-#[derive(Clone, Default)]
-pub(super) struct Shared(Arc<Mutex<Ledger>>);
-
-impl Shared {
-    pub(super) fn new(ledger: Ledger) -> Self {
-        Self(Arc::new(Mutex::new(ledger)))
-    }
-
-    /// Returns the ledger. After a failed check it is not read any more, only dropped.
-    pub(super) fn get(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 pub(super) struct Script {
-    pub(super) ledger: Shared,
+    pub(super) ledger: Ledger,
     properties: DeviceProperties,
     sim: SimDevice,
     findings: Findings,
@@ -77,7 +62,7 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn new(
-        ledger: Shared,
+        ledger: Ledger,
         queues: usize,
         memory_bytes: u64,
         table: &Arc<Table>,
@@ -95,7 +80,7 @@ impl Script {
             spawner: Spawner::default(),
         };
         let sim = sim.open(context).expect("the simulator opens");
-        let max_queue_depth = ledger.get().driver_depth.unwrap_or(usize::MAX);
+        let max_queue_depth = ledger.driver_depth.unwrap_or(usize::MAX);
         let properties = DeviceProperties {
             max_queue_depth,
             ..sim.properties().clone()
@@ -123,7 +108,7 @@ impl Script {
     /// Notes a task.
     fn take(&mut self, point: Point, call: Call) {
         let completed = self.sim.timeline(point.queue).completed();
-        let mut ledger = self.ledger.get();
+        let ledger = &mut self.ledger;
         ledger.calls.push(call);
         let issued = &mut ledger.issued[point.queue.index()];
         *issued += 1;
@@ -136,10 +121,9 @@ impl Script {
 
     /// Notes a copy, or refuses it.
     fn copy_as(&mut self, place: &TaskPoint<'_>, what: &'static str) -> Result<(), Refused> {
-        let mut ledger = self.ledger.get();
+        let ledger = &mut self.ledger;
         let left = ledger.refuse_copy;
         ledger.refuse_copy = left.and_then(|left| left.checked_sub(1));
-        drop(ledger);
         if left == Some(0) {
             return Err(refusal());
         }
@@ -149,7 +133,7 @@ impl Script {
 
     /// Notes a numbered task, or refuses it.
     fn numbered(&mut self, place: &TaskPoint<'_>, number: u64) -> Result<(), Refused> {
-        if self.ledger.get().refused.contains(&number) {
+        if self.ledger.refused.contains(&number) {
             return Err(refusal());
         }
         self.take(at(place), Call::Run(place.queue.0, number));
@@ -181,7 +165,7 @@ impl Backend for Script {
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        let mut ledger = self.ledger.get();
+        let ledger = &mut self.ledger;
         ledger.page_requests += 1;
         if ledger.lost {
             return Err(PageError::Lost);
@@ -192,7 +176,7 @@ impl Backend for Script {
     }
 
     fn free(&mut self, page: PageId) {
-        let mut ledger = self.ledger.get();
+        let ledger = &mut self.ledger;
         assert!(!ledger.lost, "{page} of a lost device is freed");
         ledger.live.0 -= 1;
         self.sim.free(page);
@@ -277,7 +261,7 @@ impl Backend for Script {
     }
 
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<SimResources>, Refused> {
-        if self.ledger.get().refuse_resources {
+        if self.ledger.refuse_resources {
             return Err(refusal());
         }
         self.sim.resources(bindings)
@@ -289,7 +273,7 @@ impl Backend for Script {
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
-        let mut ledger = self.ledger.get();
+        let ledger = &mut self.ledger;
         if ledger.lost {
             return Err(Refused::Lost("unplugged".into()));
         }
@@ -303,7 +287,7 @@ impl Backend for Script {
 
     fn flush(&mut self, queue: QueueId, cursor: Cursor) {
         let call = Call::Flush(queue.0, cursor);
-        self.ledger.get().calls.push(call);
+        self.ledger.calls.push(call);
         self.sim.flush(queue, cursor);
     }
 
@@ -313,7 +297,7 @@ impl Backend for Script {
 
     fn slice_reserved(&mut self, slice: SliceId, page: Option<PageId>, offset: u64, len: u64) {
         if page.is_some() {
-            let mut ledger = self.ledger.get();
+            let ledger = &mut self.ledger;
             ledger.live.1 += 1;
             ledger.reserved.insert(slice);
         }
@@ -321,7 +305,7 @@ impl Backend for Script {
     }
 
     fn slice_released(&mut self, slice: SliceId) {
-        self.ledger.get().live.1 -= 1;
+        self.ledger.live.1 -= 1;
         self.sim.slice_released(slice);
     }
 }
