@@ -23,7 +23,6 @@ use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::trace::{Timing, Tracer};
-use crate::upload::OpenBlock;
 
 /// What the tasks of a batch need until the batch has completed.
 #[derive(Default)]
@@ -55,8 +54,6 @@ pub(crate) struct Shared {
     pub(crate) status: Arc<DeviceStatus>,
     /// Batches that were not completed because the device was lost.
     pub(crate) abandoned: Mutex<Vec<Batch>>,
-    /// Memory for uploads of at most a block.
-    pub(crate) uploads: Mutex<OpenBlock>,
     pub(crate) context: Arc<Context>,
 }
 

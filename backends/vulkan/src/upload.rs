@@ -6,25 +6,28 @@ use std::sync::{Arc, Weak};
 use ash::vk;
 use millstream_gpu::{BLOCK_BYTES, Staged};
 use millstream_protocol::staging::{HostBlock, HostMemory};
-use millstream_sync::facade::lock;
+use millstream_sync::facade::{Mutex, lock};
 
 use crate::completer::Shared;
 use crate::driver::{ALIGNMENT, Code, Context, Mapped, Purpose};
 
-/// Allocates blocks.
-pub(crate) struct UploadMemory(Weak<Shared>);
+/// Allocates the memory of uploads.
+pub(crate) struct UploadMemory {
+    shared: Weak<Shared>,
+    open: Mutex<OpenBlock>,
+}
 
 /// The memory that the next uploads of at most [`BLOCK_BYTES`] share: a driver limits the number of allocations. It is freed
 /// with the last of its uploads, which the staging of the runtime keeps for the next ones.
 #[derive(Default)]
-pub(crate) struct OpenBlock {
+struct OpenBlock {
     memory: Weak<Mapped>,
     /// The bytes that are given out.
     used: usize,
 }
 
 impl OpenBlock {
-    /// Gives out `bytes` bytes, if there are as many.
+    /// Gives out `bytes` bytes, if the memory has them left.
     fn take(&mut self, bytes: usize) -> Option<Staged<Mapped>> {
         let memory = self.memory.upgrade()?;
         let offset = self.used;
@@ -40,36 +43,35 @@ impl OpenBlock {
 impl UploadMemory {
     /// Creates an allocator that works as long as the device lives.
     pub(crate) fn new(shared: &Arc<Shared>) -> Arc<Self> {
-        Arc::new(Self(Arc::downgrade(shared)))
+        Arc::new(Self {
+            shared: Arc::downgrade(shared),
+            open: Mutex::default(),
+        })
     }
-}
 
-/// Allocates memory for an upload.
-fn allocate(shared: &Shared, bytes: usize) -> Result<Staged<Mapped>, Code> {
-    if let Some(part) = lock(&shared.uploads).take(bytes) {
-        return Ok(part);
-    }
-    // Outside of the lock, since the driver may take long.
-    let size = bytes.max(BLOCK_BYTES);
-    let memory = Arc::new(Mapped::new(&shared.context, size, Purpose::Upload)?);
-    if bytes <= BLOCK_BYTES {
-        let mut open = OpenBlock {
-            memory: Arc::downgrade(&memory),
-            used: 0,
-        };
-        if let Some(part) = open.take(bytes) {
-            *lock(&shared.uploads) = open;
+    fn allocate_in(&self, context: &Arc<Context>, bytes: usize) -> Result<Staged<Mapped>, Code> {
+        let is_small = bytes <= BLOCK_BYTES;
+        if is_small && let Some(part) = lock(&self.open).take(bytes) {
             return Ok(part);
         }
+        // Outside of the lock, since the driver may take long.
+        let memory = Mapped::new(context, bytes.max(BLOCK_BYTES), Purpose::Upload)?;
+        let memory = Arc::new(memory);
+        if is_small {
+            *lock(&self.open) = OpenBlock {
+                memory: Arc::downgrade(&memory),
+                used: bytes.max(1).next_multiple_of(ALIGNMENT as usize),
+            };
+        }
+        // SAFETY: the memory has at least `bytes` bytes.
+        Ok(unsafe { Staged::part(memory, 0, bytes) })
     }
-    // SAFETY: the memory has `size` bytes.
-    Ok(unsafe { Staged::part(memory, 0, bytes) })
 }
 
 impl HostMemory for UploadMemory {
     fn allocate(&self, bytes: usize) -> Option<Box<dyn HostBlock>> {
-        let shared = self.0.upgrade()?;
-        let memory = allocate(&shared, bytes);
+        let shared = self.shared.upgrade()?;
+        let memory = self.allocate_in(&shared.context, bytes);
         if let Err(code) = &memory
             && code.is_loss()
         {

@@ -120,7 +120,6 @@ impl VulkanDevice {
             timelines: (0..queues).map(|_| Arc::default()).collect(),
             status: host.gone.clone(),
             abandoned: Mutex::default(),
-            uploads: Mutex::default(),
             context: context.clone(),
         });
         host.set_host_memory(UploadMemory::new(&shared));
