@@ -59,9 +59,9 @@ fn a_stream_of_another_gpu_is_no_consumer_i7() {
     assert_eq!(stream.read(&values).wait().unwrap(), [4; 16]);
 }
 
-/// Returns a guard of a driven device, beside which no thread calls the driver, two streams of another library, and the
-/// devices. The context is current on this thread.
-fn quiet(gpu: &Gpu) -> (ResourceGuard<Cuda>, [u64; 2], impl Sized) {
+/// Returns driven devices, beside which no thread calls the driver, a guard of one of them, and two streams of another library.
+/// The context is current on this thread.
+fn quiet(gpu: &Gpu) -> (impl Sized, ResourceGuard<Cuda>, [u64; 2]) {
     let open = || Device::open_driven(Cuda::ordinal(0).queues(2), options()).unwrap();
     let (device, library) = (open(), open());
     let raw = library.0.raw::<CudaRaw>().unwrap();
@@ -71,7 +71,7 @@ fn quiet(gpu: &Gpu) -> (ResourceGuard<Cuda>, [u64; 2], impl Sized) {
     let asked = stream.get_resource::<Cuda>((write(&values),));
     let streams: Vec<_> = raw.streams().map(|stream| stream.addr() as u64).collect();
     let guard = asked.wait().unwrap();
-    (guard, streams.try_into().unwrap(), (device, library))
+    ((device, library), guard, streams.try_into().unwrap())
 }
 
 /// Begins a capture of a stream, for which the driver forbids unsafe calls of all threads.
@@ -91,38 +91,35 @@ fn end_capture(gpu: &Gpu, stream: u64) {
 #[test]
 fn the_end_of_a_use_in_a_capture_is_refused_i2() {
     let gpu = gpu(6);
-    let (guard, [stream, _], _devices) = quiet(&gpu);
+    let (_devices, guard, [stream, _]) = quiet(&gpu);
     // SAFETY: the stream lives until the end of the test.
     let consumer = unsafe { guard.consumer(stream as usize) }.unwrap();
     begin_capture(&gpu, stream);
-    let refused = consumer.end().err().unwrap();
-    assert!(
-        matches!(&refused, Refused::Task(why) if why.contains("in a capture")),
-        "{refused}"
-    );
+    let ended = consumer.end();
     end_capture(&gpu, stream);
-    drop(guard);
+    let refused = ended.err().unwrap();
+    let is_of_task = matches!(&refused, Refused::Task(why) if why.contains("in a capture"));
+    assert!(is_of_task, "{refused}");
 }
 
 /// The owner of a guard may ask for the end of a use while any thread captures a stream.
 #[test]
 fn asking_for_the_end_of_a_use_invalidates_no_capture() {
     let gpu = gpu(7);
-    let (guard, [stream, captured], _devices) = quiet(&gpu);
+    let (_devices, guard, [stream, captured]) = quiet(&gpu);
     // SAFETY: the stream lives until the end of the test.
     let consumer = unsafe { guard.consumer(stream as usize) }.unwrap();
     gpu.hold(stream, true);
     let end = consumer.end().unwrap();
     begin_capture(&gpu, captured);
-    assert!(!end.is_complete().unwrap());
+    let early = end.is_complete();
     gpu.hold(stream, false);
-    end.wait().unwrap();
-    assert!(end.is_complete().unwrap());
+    let asked = [early, end.wait().map(|()| true), end.is_complete()];
     end_capture(&gpu, captured);
+    assert_eq!(asked.map(Result::unwrap), [false, true, true]);
     // The mode of the thread is what it was: global.
     let mut mode = 2_u32;
     let place = &raw mut mode as u64;
     assert_eq!(gpu.call("cuThreadExchangeStreamCaptureMode", &[place]), 0);
     assert_eq!(mode, 0);
-    drop((end, guard));
 }
