@@ -51,9 +51,13 @@ impl ConsumerStream {
     /// Ends the use with the work that the stream has now. Never waits for it. The stream is not used any more.
     ///
     /// # Errors
-    /// [`Refused::Lost`]; any other error of the driver, such as that of a capture, says that the end cannot be learned.
+    /// [`Refused::Lost`]; any other error, such as that of a stream in a capture, says that the end cannot be learned.
     pub fn end(self) -> Result<Mark, Refused> {
         let _current = self.context.push_current()?;
+        if self.stream.is_capturing()? {
+            let why = "the stream is in a capture, whose work may run at any later time";
+            return Err(Refused::Task(why.to_owned()));
+        }
         self.stream.record(&self.end)?;
         Ok(Mark {
             context: self.context,

@@ -149,10 +149,9 @@ impl Mark {
     /// Returns whether the work before the mark has completed. Never waits.
     ///
     /// # Errors
-    /// The GPU is lost: the work does not run any more.
+    /// [`Refused::Lost`]: the work does not run any more. After any other error of the driver it may.
     pub fn is_complete(&self) -> Result<bool, Refused> {
-        let _current = self.context.push_current()?;
-        Ok(self.event.is_complete()?)
+        Ok(self.context.ask(|| self.event.is_complete())?)
     }
 
     /// Blocks until the work before the mark has completed.
@@ -160,7 +159,6 @@ impl Mark {
     /// # Errors
     /// As [`Mark::is_complete`].
     pub fn wait(&self) -> Result<(), Refused> {
-        let _current = self.context.push_current()?;
-        Ok(self.event.synchronize()?)
+        Ok(self.context.ask(|| self.event.synchronize())?)
     }
 }

@@ -101,8 +101,8 @@ enum State {
 /// A profile that was not ended. Dropping it ends it, so that the device stops measuring.
 struct Open {
     end: End,
-    /// Ends it at the drop, if the calls of what started it do not wait for room: an error would leave it open for ever.
-    waits: Option<ComputeClient>,
+    /// Ends it at the drop, and waits for room: the calls of a stream may not, and an error would leave it open for ever.
+    client: ComputeClient,
     /// `None` once it was ended.
     token: Option<ProfileToken>,
 }
@@ -113,10 +113,7 @@ type End = Box<dyn Fn(ProfileToken) -> Pending<Profile> + Send>;
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            drop(match &self.waits {
-                Some(client) => client.end_profile(token),
-                None => (self.end)(token),
-            });
+            drop(self.client.end_profile(token));
         }
     }
 }
@@ -155,11 +152,11 @@ impl State {
 
 fn started(
     token: ProfileToken,
-    waits: Option<ComputeClient>,
+    client: ComputeClient,
     end: impl Fn(ProfileToken) -> Pending<Profile> + Send + 'static,
 ) -> ms_profile {
     let (end, token) = (Box::new(end), Some(token));
-    let state = State::Open(Open { end, waits, token });
+    let state = State::Open(Open { end, client, token });
     ms_profile(Exclusive::new(state, "another call uses this profile"))
 }
 
@@ -171,7 +168,7 @@ exports! {
             let stream = stream_of(stream)?;
             let token = stream.start_profile()?;
             let client = stream.client().clone();
-            Ok(started(token, Some(client), move |token| stream.end_profile(token)))
+            Ok(started(token, client, move |token| stream.end_profile(token)))
         })
     }
 
@@ -188,7 +185,7 @@ exports! {
                 true => client.start_profile()?,
                 false => client.start_profile_of(&streams)?,
             };
-            Ok(started(token, None, move |token| client.end_profile(token)))
+            Ok(started(token, client.clone(), move |token| client.end_profile(token)))
         })
     }
 
@@ -200,7 +197,7 @@ exports! {
             let token = device.start_profile()?;
             // Not the device, whose last reference closes it.
             let client = device.new_client();
-            Ok(started(token, None, move |token| client.end_profile(token)))
+            Ok(started(token, client.clone(), move |token| client.end_profile(token)))
         })
     }
 

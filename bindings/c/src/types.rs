@@ -67,7 +67,13 @@ pub(crate) fn known_access(given: u32) -> Option<Access> {
 
 /// The types of the runtime that have an `ms_type`, in its order, from 1: all but the bool, which is the last.
 const TYPES: &[DType] = DType::ALL.split_at(ms_type::U8 as usize).0;
-const _: () = assert!(matches!(TYPES, [DType::F64, .., DType::U8]));
+const _: () = {
+    use DType::*;
+    assert!(matches!(
+        TYPES,
+        [F64, I64, U64, F32, I32, U32, F16, Bf16, I16, U16, I8, U8]
+    ));
+};
 
 /// Returns the type of an `ms_type`.
 pub(crate) fn dtype_of(given: u32) -> Option<DType> {

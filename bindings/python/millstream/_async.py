@@ -37,7 +37,8 @@ class _Hub:
         try:
             has_arrived = pending._register(self.wakeups, token)
         except BaseException:
-            del self.waiting[token]
+            # A wake that came first has taken it out.
+            self.waiting.pop(token, None)
             raise
         # The thread that takes the entry out is the one that wakes.
         return None if has_arrived and self.waiting.pop(token, None) is not None else token

@@ -97,8 +97,9 @@ class Buffer:
 
         :param stream: of CUDA alone: the stream by which the consumer uses the memory, which it keeps until it has freed the
             array; 1, or ``None``, is the legacy default stream. It need not wait for a task, since all earlier tasks are
-            complete. Once the array is freed, later tasks wait for the work that the stream has then. With -1 they do not:
-            the consumer's work on the memory must be complete when it frees the array.
+            complete. Once the array is freed, later tasks wait for the work that the stream has then; for ever, if the
+            stream is in a capture. With -1 they do not wait: the consumer's work on the memory must be complete when it frees
+            the array.
         :raises BufferError: the request cannot be met; or this thread has a writable view of the same bytes, for whose end
             the call would wait for ever
         """
@@ -537,6 +538,7 @@ class Pending(Awaitable[T_co], Generic[T_co]):
 
         :param timeout: seconds
         :raises WaitTimeout: it did not arrive in time; wait for it again
+        :raises DeviceForked: the process was forked since, and the answer will not arrive
         :raises TaskFailed: a task failed whose data this reads
         """
 
@@ -550,6 +552,7 @@ class Pending(Awaitable[T_co], Generic[T_co]):
         """Returns the answer if it has arrived. Never blocks.
 
         :raises WaitTimeout: it has not arrived
+        :raises DeviceForked: the process was forked since, and the answer will not arrive
         """
 
     def _register(self, wakeups: Wakeups, token: int) -> bool:

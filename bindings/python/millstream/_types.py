@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import math
 import operator
 from collections.abc import Iterable
@@ -131,15 +132,22 @@ for _class in CLASSES.values():
 
 def reshaped(shape: tuple[int, ...], itemsize: int, given: tuple[Any, ...]) -> list[int]:
     """Returns the lengths of as many elements in another shape: of ``x.reshape(2, -1)`` and of ``x.reshape((2, -1))``."""
-    lengths = [operator.index(each) for each in (given[0] if len(given) == 1 and isinstance(given[0], Iterable) else given)]
-    size, known = math.prod(shape), math.prod(length for length in lengths if length != -1)
-    if lengths.count(-1) == 1 and known > 0 and size % known == 0:
-        lengths[lengths.index(-1)] = size // known
+    first: Any = given[0] if len(given) == 1 else None
+    # An array without axes is a number, although it has `__iter__`.
+    is_shape = isinstance(first, Iterable) and getattr(first, "ndim", 1) > 0
+    asked = tuple(operator.index(length) for length in (first if is_shape else given))
+    if any(abs(length) >> 63 for length in asked):
+        # Python prints no integer of thousands of digits.
+        raise ArgumentError("a shape with a length of 2^63 or more exceeds 2^63 bytes")
     # A length of 0 counts as 1, since consumers read the strides.
-    if itemsize * math.prod(max(length, 1) for length in lengths) >= 1 << 63:
-        raise ArgumentError(f"elements of {itemsize} bytes of shape {tuple(lengths)} exceed 2^63 bytes")
+    sizes = itertools.accumulate((max(abs(length), 1) for length in asked), operator.mul, initial=itemsize)
+    if any(size >> 63 for size in sizes):
+        raise ArgumentError(f"elements of {itemsize} bytes of shape {asked} exceed 2^63 bytes")
+    lengths, size, known = list(asked), math.prod(shape), math.prod(length for length in asked if length != -1)
+    if asked.count(-1) == 1 and known > 0 and size % known == 0:
+        lengths[asked.index(-1)] = size // known
     if min(lengths, default=0) < 0 or math.prod(lengths) != size:
-        raise ArgumentError(f"cannot reshape {shape}, which has {size} elements, to {tuple(lengths)}")
+        raise ArgumentError(f"cannot reshape {shape}, which has {size} elements, to {asked}")
     return lengths
 
 

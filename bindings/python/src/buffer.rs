@@ -251,8 +251,9 @@ impl Buffer {
     ///
     /// :param stream: of CUDA alone: the stream by which the consumer uses the memory, which it keeps until it has freed the
     ///     array; 1, or ``None``, is the legacy default stream. It need not wait for a task, since all earlier tasks are
-    ///     complete. Once the array is freed, later tasks wait for the work that the stream has then. With -1 they do not:
-    ///     the consumer's work on the memory must be complete when it frees the array.
+    ///     complete. Once the array is freed, later tasks wait for the work that the stream has then; for ever, if the
+    ///     stream is in a capture. With -1 they do not wait: the consumer's work on the memory must be complete when it frees
+    ///     the array.
     /// :raises BufferError: the request cannot be met; or this thread has a writable view of the same bytes, for whose end
     ///     the call would wait for ever
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]

@@ -90,7 +90,8 @@ pub(crate) fn form_of(dtype: DType) -> Form {
         DType::U32 => (1, 'u', c"I"),
         DType::U16 => (1, 'u', c"H"),
         DType::Bool => (6, 'b', c"?"),
-        _ => (1, 'u', c"B"),
+        DType::U8 => (1, 'u', c"B"),
+        _ => unreachable!("`{dtype}` has no form: add it here"),
     };
     Form { code, kind, format }
 }
@@ -138,6 +139,7 @@ pub(crate) fn bits_of(dtype: DType, value: &Bound<'_, PyAny>) -> PyResult<u64> {
         DType::U16 => u64::from(value.extract::<u16>()?),
         DType::I8 => u64::from(value.extract::<i8>()? as u8),
         DType::Bool => u64::from(value.is_truthy()?),
-        _ => u64::from(value.extract::<u8>()?),
+        DType::U8 => u64::from(value.extract::<u8>()?),
+        _ => return Err(argument_error(format!("there are no numbers of {dtype}"))),
     })
 }

@@ -273,6 +273,7 @@ impl Pending {
     ///
     /// :param timeout: seconds
     /// :raises WaitTimeout: it did not arrive in time; wait for it again
+    /// :raises DeviceForked: the process was forked since, and the answer will not arrive
     /// :raises TaskFailed: a task failed whose data this reads
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
@@ -303,6 +304,7 @@ impl Pending {
     /// Returns the answer if it has arrived. Never blocks.
     ///
     /// :raises WaitTimeout: it has not arrived
+    /// :raises DeviceForked: the process was forked since, and the answer will not arrive
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if self.done(py)? {
             return self.made(py);

@@ -5,6 +5,7 @@ driver, which checks every access. The argument is a part of it, and a line for 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ class Library:
     """A library with a stream of its own, and pinned memory that it copies to."""
 
     def __init__(self) -> None:
-        self._driver = ctypes.CDLL("libcuda.so")
+        self.driver = ctypes.CDLL("libcuda.so")
         self.call("cuInit", 0)
         context = ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
@@ -33,7 +34,7 @@ class Library:
         self._host = host.value or 0
 
     def call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._driver, name)(*arguments)
+        code = getattr(self.driver, name)(*arguments)
         assert code == 0, f"{name} returned {code}"
 
     def read(self, address: int) -> None:
@@ -174,6 +175,31 @@ def destroyed(device: ms.Device, library: Library) -> None:
         assert ours.read(buffer).wait().tolist() == [number] * LENGTH
 
 
+def unlearned(device: ms.Device, library: Library) -> None:
+    """The end of a library's work cannot be learned: in a capture, and if the driver refuses to say. The memory is then never
+    written or reused, so the tasks that wait for it do not begin."""
+    ours, stream, graph = device.stream(), ctypes.c_void_p(library.stream), ctypes.c_void_p()
+
+    def freed() -> ms.Pending[Any]:
+        buffer = ours.zeros(LENGTH, ms.i32)
+        with buffer.map(writable=True) as mapped:
+            taken = Taken(mapped.__dlpack__(stream=library.stream, max_version=(1, 0)))
+        taken.delete()
+        return device.stream().read(buffer)
+
+    # Relaxed: the runtime's calls go on, also those on this thread.
+    library.call("cuStreamBeginCapture_v2", stream, 2)
+    captured = freed()
+    library.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+    library.call("cuGraphDestroy", graph)
+    library.driver.fake_cuda_fault(b"cuEventQuery", ctypes.c_uint64(1), 1)
+    refused = freed()
+    # What is freed later is found to have ended later.
+    assert freed().wait().tolist() == [0] * LENGTH
+    device.stream().sync().wait()
+    assert not captured.done() and not refused.done()
+
+
 def releasers() -> int:
     """Returns the number of threads that wait for the streams of consumers."""
     names = [task.read_text() for task in Path("/proc/self/task").glob("*/comm")]
@@ -182,6 +208,12 @@ def releasers() -> int:
 
 def main(part: str) -> None:
     library = Library()
+    if part == "unlearned":
+        # The memory that is kept would refuse the close of the device.
+        device = ms.Device("cuda")
+        unlearned(device, library)
+        print("done", flush=True)
+        os._exit(0)
     with ms.Device("cuda") as device:
         if part == "unordered":
             # With -1 the consumer says that it takes care of the order itself, and this one does not.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -178,3 +179,19 @@ def test_a_batch_of_answers_wakes_the_loop_few_times(cpu: ms.Device) -> None:
 
     wakes, rounds = asyncio.run(main())
     assert wakes <= rounds * 16, f"{wakes} wakes for {rounds} batches of 64"
+
+
+def test_a_registration_that_fails_after_a_wake_raises_its_error() -> None:
+    from millstream import _async  # pyright: ignore[reportPrivateUsage]
+
+    hub = _async._Hub()  # pyright: ignore[reportPrivateUsage]
+
+    class Woken:
+        def _register(self, _wakeups: Any, token: int) -> bool:
+            del hub.waiting[token]
+            raise ms.DeviceForked("refused")
+
+    pending: Any = Woken()
+    with pytest.raises(ms.DeviceForked, match="refused"):
+        hub.add(pending, print)
+    assert not hub.waiting

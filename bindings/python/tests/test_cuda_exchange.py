@@ -32,6 +32,11 @@ def test_a_library_shares_memory_with_tasks(seed: int) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+def test_memory_is_kept_if_the_end_of_its_use_cannot_be_learned() -> None:
+    done = run("unlearned", 4)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
 def test_the_driver_finds_a_library_that_frees_too_early() -> None:
     reports = [run("unordered", seed) for seed in range(1, 4)]
     races = [done for done in reports if done.returncode == VIOLATION and "race" in done.stderr]

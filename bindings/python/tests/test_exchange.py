@@ -177,6 +177,16 @@ def test_elements_have_the_codes_of_dlpack(stream: ms.Stream, dtype: type[ms.Val
     assert back.dtype is dtype and stream.read(back).wait().tolist() == [0, 0, 0]
 
 
+def test_each_element_type_is_another_one_of_dlpack(stream: ms.Stream) -> None:
+    all_ = [ms.f64, ms.i64, ms.u64, ms.f32, ms.i32, ms.u32, ms.f16, ms.bf16, ms.i16, ms.u16, ms.i8, ms.u8, ms.bool_]
+    elements: set[Any] = set()
+    for dtype in all_:
+        taken = Taken(stream.zeros((1,), dtype).__dlpack__(max_version=NEW))
+        elements.add(taken.element)
+        taken.delete()
+    assert len(elements) == len(all_)
+
+
 def test_a_capsule_that_no_consumer_takes_frees_its_export(stream: ms.Stream) -> None:
     buffer = stream.create(np.arange(3.0))
     capsule = buffer.__dlpack__(max_version=NEW)

@@ -245,6 +245,24 @@ def test_invalid_operations_name_themselves(cpu: ms.Device, expression: Callable
         expression(V)
 
 
+WRONG: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda x: x.flip("0"), "argument `axis` of `flip`: 'str' object"),
+    (lambda x: x.roll("1", 0), "argument `by` of `roll`: 'str' object"),
+    (lambda x: x._node.apply("permute", 7, name="transpose"), "argument `axes` of `transpose`: "),
+    (lambda x: x._node.apply("add", 1), "argument `other` of `add`: "),
+    (lambda x: x._node.apply("add"), r"`add` takes 1 arguments \(other\), got 0"),
+    (lambda x: x._node.apply("add", x._node, 1), r"`add` takes 1 arguments \(other\), got 2"),
+    (lambda x: x._node.apply("exp", 1), r"`exp` takes 0 arguments \(\), got 1"),
+]
+"""Arguments of wrong types or number, and what their errors say."""
+
+
+@pytest.mark.parametrize(("expression", "message"), WRONG)
+def test_wrong_arguments_are_named(expression: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        expression(ms.Graph().input("x", (2, 3), ms.f32))
+
+
 def test_runs_are_checked(cpu: ms.Device) -> None:
     stream, graph = cpu.stream(), ms.Graph()
     x, unused = graph.input("x", (2, 3), ms.f32), graph.input("unused", 1, ms.f32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import gc
+import re
 import sys
 from typing import Any
 
@@ -101,6 +102,12 @@ def test_shapes_whose_product_overflows_are_refused(stream: ms.Stream) -> None:
                 make(shape, ms.u8)
     with pytest.raises(ms.ArgumentError, match="2\\^63 bytes"):
         stream.empty(2**61, ms.f64)
+    # Of more digits than Python prints, and of more bits than a product should have.
+    for shape in ([10**5000], [-(10**5000)], [2**62] * 100_000):
+        with pytest.raises(ms.ArgumentError, match="2\\^63 bytes"):
+            one.reshape(shape)
+    with pytest.raises(ms.ArgumentError, match=re.escape("to (3, -1)")):
+        one.reshape(3, -1)
     assert memoryview(one.reshape([2, 2])).shape == (2, 2)
 
 
@@ -108,6 +115,14 @@ def test_negative_lengths_and_lengths_of_zero(stream: ms.Stream) -> None:
     buffer, empty = stream.create(np.arange(12, dtype=np.int32)), stream.zeros((0, 5), ms.i32)
     assert buffer.reshape(-1).shape == (12,) and buffer.reshape(3, -1).shape == (3, 4)
     assert buffer.reshape([4, 3]).shape == buffer.reshape(4, 3).shape == buffer.reshape((4, 3)).shape == (4, 3)
+    others: list[tuple[Any, tuple[int, ...]]] = [
+        (np.array(12), (12,)), (np.int64(12), (12,)), (np.array([3, 4]), (3, 4)), (iter((3, 4)), (3, 4)),
+    ]  # fmt: skip
+    for given, expected in others:
+        assert buffer.reshape(given).shape == expected
+    number: Any = 12.0
+    with pytest.raises(TypeError, match="float"):
+        buffer.reshape(number)
     assert buffer[:1].reshape().shape == buffer[:1].reshape([]).shape == ()
     assert empty.reshape(7, 0).shape == (7, 0) and empty.reshape(-1, 3).shape == (0, 3)
     for shape in ([-2, 6], [-1, -1], [-1, 5], [0, -1], [-(2**40)]):

@@ -75,6 +75,8 @@ functions! {
         create_stream = cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
         destroy_stream = cuStreamDestroy_v2(stream: CUstream);
         synchronize_stream = cuStreamSynchronize(stream: CUstream);
+        is_capturing = cuStreamIsCapturing(stream: CUstream, status: *mut c_uint);
+        exchange_capture_mode = cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);
         stream_wait = cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
         create_event = cuEventCreate(event: *mut CUevent, flags: c_uint);
         destroy_event = cuEventDestroy_v2(event: CUevent);

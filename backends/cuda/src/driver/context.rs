@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUcontext;
+use cudarc::driver::sys::{CUcontext, CUstreamCaptureMode};
 use millstream_protocol::OpenError;
 use millstream_sync::facade::Mutex;
 
@@ -119,6 +119,19 @@ impl Context {
             let _ = self.enter();
         }
         body(self.api());
+    }
+
+    /// Calls `ask`, which queries an event or waits for it, with the context current. The thread's mode of captures is relaxed
+    /// meanwhile: in another mode such a call would invalidate captures, also those of other threads.
+    pub(crate) fn ask<T>(&self, ask: impl FnOnce() -> Result<T, Code>) -> Result<T, Code> {
+        let _current = self.push_current()?;
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
+        // SAFETY: the pointer is valid. The call swaps the mode of the thread and this one.
+        let mut exchange = || unsafe { self.api().exchange_capture_mode(&raw mut mode) };
+        exchange()?;
+        let answer = ask();
+        log_failure(exchange());
+        answer
     }
 
     #[inline]

@@ -75,6 +75,14 @@ impl CuStream {
         unsafe { self.context.api().stream_wait(self.raw, event.raw, 0) }
     }
 
+    /// Whether work of the stream is captured, and not executed.
+    pub(crate) fn is_capturing(&self) -> Result<bool, Code> {
+        let mut status = 0;
+        // SAFETY: the stream is alive, and the out pointer is valid.
+        let asked = unsafe { self.context.api().is_capturing(self.raw, &raw mut status) };
+        asked.map(|()| status != 0)
+    }
+
     /// Blocks until all work of the stream has completed.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         // SAFETY: the stream is alive.

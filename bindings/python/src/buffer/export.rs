@@ -188,12 +188,17 @@ impl Drop for Pinned {
         }
         match consumer.end() {
             Ok(end) => release((pin.map(PinUse::end), end)),
-            // Nothing uses the memory any more.
-            Err(Refused::Lost(_)) => {}
-            // A capture, for example: the end cannot be learned, so the memory is neither written nor reused. The pin still
-            // counts, and warnings about tasks that wait name it.
-            Err(_) => std::mem::forget(pin),
+            // A pin that is kept still counts, and warnings about tasks that wait name it.
+            refused => let_go(pin, &refused),
         }
+    }
+}
+
+/// Drops a pin whose use has ended, or of a lost GPU, where nothing uses the memory any more. After another error, such as that
+/// of a capture, the end cannot be learned: the memory is then neither written nor reused.
+fn let_go<P, T>(pin: P, ended: &Result<T, Refused>) {
+    if !matches!(ended, Ok(_) | Err(Refused::Lost(_))) {
+        std::mem::forget(pin);
     }
 }
 
@@ -224,7 +229,7 @@ fn release(left: Left) {
         }
         Err(_) => {
             drop(sender);
-            let _ = left.1.wait();
+            let_go(left.0, &left.1.wait());
         }
     }
 }
@@ -248,7 +253,14 @@ fn drop_pins(receiver: &Receiver<Left>) {
             Err(RecvTimeoutError::Timeout) => pause = longest.min(2 * pause),
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        all.retain(|(_, end)| !matches!(end.is_complete(), Ok(true) | Err(Refused::Lost(_))));
+        all.retain_mut(|(pin, end)| {
+            let asked = end.is_complete();
+            let waits = matches!(asked, Ok(false));
+            if !waits {
+                let_go(pin.take(), &asked);
+            }
+            waits
+        });
     }
 }
 

@@ -2,11 +2,12 @@
 
 use millstream::graph::{LazyBuffer, Over, Size};
 use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::element;
-use crate::errors::argument_error;
+use crate::errors::{argument_error, caused};
 use crate::graph::length::{Extent, shape_of, sizes};
 use crate::graph::{checked, literal};
 
@@ -14,23 +15,65 @@ use crate::graph::{checked, literal};
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct LazyNode(pub(crate) LazyBuffer);
 
-/// Calls the method that has the name of the operation, with the arguments of its row; or else what is given for the name.
+/// Calls the method that has the name of the operation, with the arguments of its row; or else what is given for the name. Each
+/// row has the names of its arguments.
 macro_rules! by_name {
-    ($op:expr, $x:expr; $(with $arguments:tt: $($method:ident)*;)* $($name:literal => $result:expr,)*) => {
+    (
+        $op:expr, $x:expr, $given:ident = ($shown:expr, $arguments:expr);
+        $(with $names:tt $call:tt: $($method:ident)*;)*
+        $($name:literal $own:tt => $result:expr,)*
+    ) => {
         match $op {
-            $($(stringify!($method) => $x.$method $arguments,)*)*
-            $($name => $result,)*
+            $($(stringify!($method) => {
+                #[allow(unused_variables, reason = "not each row has arguments")]
+                let $given = Arguments::of($shown, &$names, $arguments)?;
+                $x.$method $call
+            })*)*
+            $($name => {
+                #[allow(unused_variables, reason = "as above")]
+                let $given = Arguments::of($shown, &$own, $arguments)?;
+                $result
+            })*
             op => return Err(argument_error(format!("graphs have no operation `{op}`"))),
         }
     };
 }
 
 /// The arguments of an operation, by their places.
-struct Arguments<'a, 'py>(&'a Bound<'py, PyTuple>);
+struct Arguments<'a, 'py> {
+    op: &'a str,
+    names: &'a [&'a str],
+    values: &'a Bound<'py, PyTuple>,
+}
 
-impl<'py> Arguments<'_, 'py> {
+impl<'a, 'py> Arguments<'a, 'py> {
+    /// Checks that there are as many arguments as names.
+    fn of(op: &'a str, names: &'a [&'a str], values: &'a Bound<'py, PyTuple>) -> PyResult<Self> {
+        let (expected, given) = (names.len(), values.len());
+        if expected != given {
+            let names = names.join(", ");
+            let message = format!("`{op}` takes {expected} arguments ({names}), got {given}");
+            return Err(PyTypeError::new_err(message));
+        }
+        Ok(Self { op, names, values })
+    }
+
     fn at<T: FromPyObjectOwned<'py>>(&self, index: usize) -> PyResult<T> {
-        self.0.get_item(index)?.extract().map_err(Into::into)
+        let value = self.values.get_item(index)?;
+        let extracted: PyResult<T> = value.extract().map_err(Into::into);
+        extracted.map_err(|error| self.unfit(index, error))
+    }
+
+    /// Adds the name of the argument to an error of its type.
+    #[cold]
+    fn unfit(&self, index: usize, error: PyErr) -> PyErr {
+        let py = self.values.py();
+        if !error.is_instance_of::<PyTypeError>(py) {
+            return error;
+        }
+        let (op, name) = (self.op, self.names[index]);
+        let message = format!("argument `{name}` of `{op}`: {}", error.value(py));
+        caused(PyTypeError::new_err(message), error)
     }
 
     fn node(&self, index: usize) -> PyResult<LazyBuffer> {
@@ -80,47 +123,47 @@ impl LazyNode {
         arguments: &Bound<'_, PyTuple>,
         name: Option<&str>,
     ) -> PyResult<Self> {
-        let (x, given) = (&self.0, Arguments(arguments));
-        // Of each node, since no refused buffer is one.
+        let (x, shown) = (&self.0, name.unwrap_or(op));
+        // A node has a graph: only a refused buffer has none, and that is no node.
         let graph = || x.graph().cloned().unwrap_or_default();
-        let result = by_name!(op, x;
-            with (): abs sqrt exp log sin cos tanh erf floor ceil round sign log1p expm1 relu sigmoid silu gelu gelu_tanh detach;
-            with (&given.node(0)?): minimum maximum less less_equal greater greater_equal matmul set;
-            with (given.over()?): sum max min argmax argmin any all mean softmax log_softmax;
-            with (given.shape()?): reshape broadcast_to;
-            with (given.at(0)?): flip cumsum squeeze unsqueeze;
-            with (given.at(0)?, &given.node(1)?): take gather;
-            with (given.at(0)?, &given.node(1)?, &given.node(2)?): scatter scatter_add;
-            "negative" => -x,
-            "invert" => !x,
-            "isnan" => x.is_nan(),
-            "add" => x + &given.node(0)?,
-            "subtract" => x - &given.node(0)?,
-            "multiply" => x * &given.node(0)?,
-            "divide" => x / &given.node(0)?,
-            "remainder" => x % &given.node(0)?,
-            "bitwise_and" => x & &given.node(0)?,
-            "bitwise_or" => x | &given.node(0)?,
-            "bitwise_xor" => x ^ &given.node(0)?,
-            "left_shift" => x << &given.node(0)?,
-            "right_shift" => x >> &given.node(0)?,
-            "power" => x.pow(&given.node(0)?),
-            "arctan2" => x.atan2(&given.node(0)?),
-            "equal" => x.equals(&given.node(0)?),
-            "not_equal" => x.differs(&given.node(0)?),
-            "where" => x.select(&given.node(0)?, &given.node(1)?),
-            "prod" => x.product(given.over()?),
-            "var" => x.variance(given.over()?),
-            "cast" => x.cast(element::parse(&given.at(0)?)?),
-            "permute" => x.permute(given.at::<Vec<isize>>(0)?),
-            "narrow" => x.narrow(given.at(0)?, given.size(1)?, given.size(2)?),
-            "roll" => x.roll(given.at(0)?, given.at(1)?),
-            "repeat" => x.repeat(given.at(0)?, given.size(1)?),
-            "set_rows" => x.set_rows(given.at(0)?, given.size(1)?, &given.node(2)?),
-            "number" => graph().constant(x.dtype(), literal(&given.at(0)?)?),
-            "places" => graph().iota(given.at::<u64>(0)?) * given.at::<i64>(2)? + given.at::<i64>(1)?,
+        let result = by_name!(op, x, given = (shown, arguments);
+            with [] (): abs sqrt exp log sin cos tanh erf floor ceil round sign log1p expm1 relu sigmoid silu gelu gelu_tanh detach;
+            with ["other"] (&given.node(0)?): minimum maximum less less_equal greater greater_equal matmul set;
+            with ["axes", "keeps"] (given.over()?): sum max min argmax argmin any all mean softmax log_softmax;
+            with ["shape"] (given.shape()?): reshape broadcast_to;
+            with ["axis"] (given.at(0)?): flip cumsum squeeze unsqueeze;
+            with ["axis", "index"] (given.at(0)?, &given.node(1)?): take gather;
+            with ["axis", "index", "values"] (given.at(0)?, &given.node(1)?, &given.node(2)?): scatter scatter_add;
+            "negative" [] => -x,
+            "invert" [] => !x,
+            "isnan" [] => x.is_nan(),
+            "add" ["other"] => x + &given.node(0)?,
+            "subtract" ["other"] => x - &given.node(0)?,
+            "multiply" ["other"] => x * &given.node(0)?,
+            "divide" ["other"] => x / &given.node(0)?,
+            "remainder" ["other"] => x % &given.node(0)?,
+            "bitwise_and" ["other"] => x & &given.node(0)?,
+            "bitwise_or" ["other"] => x | &given.node(0)?,
+            "bitwise_xor" ["other"] => x ^ &given.node(0)?,
+            "left_shift" ["other"] => x << &given.node(0)?,
+            "right_shift" ["other"] => x >> &given.node(0)?,
+            "power" ["other"] => x.pow(&given.node(0)?),
+            "arctan2" ["other"] => x.atan2(&given.node(0)?),
+            "equal" ["other"] => x.equals(&given.node(0)?),
+            "not_equal" ["other"] => x.differs(&given.node(0)?),
+            "where" ["yes", "no"] => x.select(&given.node(0)?, &given.node(1)?),
+            "prod" ["axes", "keeps"] => x.product(given.over()?),
+            "var" ["axes", "keeps"] => x.variance(given.over()?),
+            "cast" ["dtype"] => x.cast(element::parse(&given.at(0)?)?),
+            "permute" ["axes"] => x.permute(given.at::<Vec<isize>>(0)?),
+            "narrow" ["axis", "start", "length"] => x.narrow(given.at(0)?, given.size(1)?, given.size(2)?),
+            "roll" ["axis", "by"] => x.roll(given.at(0)?, given.at(1)?),
+            "repeat" ["axis", "times"] => x.repeat(given.at(0)?, given.size(1)?),
+            "set_rows" ["axis", "start", "values"] => x.set_rows(given.at(0)?, given.size(1)?, &given.node(2)?),
+            "number" ["value"] => graph().constant(x.dtype(), literal(&given.at(0)?)?),
+            "places" ["length", "start", "step"] => graph().iota(given.at::<u64>(0)?) * given.at::<i64>(2)? + given.at::<i64>(1)?,
         );
-        checked(name.unwrap_or(op), result)
+        checked(shown, result)
     }
 
     /// `(of: Sequence[LazyNode]) -> list[LazyNode]`

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
+use crate::code::Code;
 use crate::state::State;
 use crate::{call, gpu, state};
 
@@ -43,6 +44,12 @@ extern "C" fn fake_cuda_calls(name: Text) -> u64 {
         Some(name) => state.calls(&name),
         None => state.calls_total,
     }
+}
+
+/// Makes the `nth` call from now of a function return `code`, for programs in other languages.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_fault(name: Text, nth: u64, code: u32) {
+    state::lock().plan_fault(name.get(), nth, Code(code));
 }
 
 /// A string of a C caller, or null.

@@ -28,4 +28,6 @@ pub(crate) struct Event {
     pub(crate) timed: bool,
     /// The last record, if there was one.
     pub(crate) last: Option<(Point, Recorded)>,
+    /// Whether the last record was captured.
+    pub(crate) captured: bool,
 }

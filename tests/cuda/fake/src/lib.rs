@@ -23,6 +23,7 @@
 //! | `handles`, `queue`, `leaks` | methods that need several parts of the state |
 //! | `state` | the whole state, under one lock |
 //! | `stream` | streams: queues of operations, and which operation may run next |
+//! | `capture` | captures of streams |
 //! | `graph` | graphs and executable graphs |
 //! | `operation` | the operations of streams |
 //! | `event`, `time` | events, and the virtual clock |
@@ -37,6 +38,7 @@
 mod access;
 mod call;
 mod calls;
+mod capture;
 mod clock;
 mod code;
 mod control;

@@ -17,6 +17,10 @@ impl State {
         let (host, call) = (self.host.clone(), self.call);
         let of = self.streams.live.get_mut(&stream);
         let of = of.ok_or(Code::INVALID_HANDLE)?;
+        if of.capture.is_some() {
+            let report = format!("not modelled: {call} on a stream in a capture");
+            return Err(self.refuse(Code::NOT_SUPPORTED, report));
+        }
         of.clock.join(&host);
         if let Operation::Wait(point)
         | Operation::Graph(GraphRun {

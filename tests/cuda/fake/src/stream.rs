@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::operation::{Operation, Queued};
 use ptx::Kernel;
@@ -21,6 +22,7 @@ pub(crate) struct Stream {
     pub(crate) held: bool,
     /// Whether it was destroyed; it is removed when its queue is empty.
     pub(crate) destroyed: bool,
+    pub(crate) capture: Option<Capture>,
 }
 
 /// All streams of a session.

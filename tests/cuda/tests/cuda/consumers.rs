@@ -1,7 +1,8 @@
 //! Memory of a guard that the stream of another library uses; here a stream of another device plays the library.
 
+use millstream::backend::Refused;
 use millstream::cuda::{Cuda, CudaRaw};
-use millstream::{Access, Device, read, write};
+use millstream::{Access, Device, ResourceGuard, read, write};
 use rstest::rstest;
 
 use crate::support::*;
@@ -56,4 +57,69 @@ fn a_stream_of_another_gpu_is_no_consumer_i7() {
     drop(guard);
     stream.fill(&values, 4).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [4; 16]);
+}
+
+/// Returns driven devices, beside which no thread calls the driver, a guard of one of them, and two streams of another library.
+/// The context is current on this thread.
+fn quiet(gpu: &Gpu) -> (impl Sized, ResourceGuard<Cuda>, [u64; 2]) {
+    let open = || Device::open_driven(Cuda::ordinal(0).queues(2), options()).unwrap();
+    let (device, library) = (open(), open());
+    let raw = library.0.raw::<CudaRaw>().unwrap();
+    gpu.make_current(raw.context().addr() as u64);
+    let stream = device.0.new_client().new_stream();
+    let values = stream.create(&[3_u32; 16]).unwrap();
+    let asked = stream.get_resource::<Cuda>((write(&values),));
+    let streams: Vec<_> = raw.streams().map(|stream| stream.addr() as u64).collect();
+    let guard = asked.wait().unwrap();
+    ((device, library), guard, streams.try_into().unwrap())
+}
+
+/// Begins a capture of a stream, for which the driver forbids unsafe calls of all threads.
+fn begin_capture(gpu: &Gpu, stream: u64) {
+    assert_eq!(gpu.call("cuStreamBeginCapture_v2", &[stream, 0]), 0);
+}
+
+/// Ends a capture, which is valid.
+fn end_capture(gpu: &Gpu, stream: u64) {
+    let mut graph = 0_u64;
+    let ended = gpu.call("cuStreamEndCapture", &[stream, &raw mut graph as u64]);
+    assert_eq!(ended, 0, "a call has invalidated the capture");
+    assert_eq!(gpu.call("cuGraphDestroy", &[graph]), 0);
+}
+
+/// I2: the use of a stream that is in a capture does not end, and the capture is left alone.
+#[test]
+fn the_end_of_a_use_in_a_capture_is_refused_i2() {
+    let gpu = gpu(6);
+    let (_devices, guard, [stream, _]) = quiet(&gpu);
+    // SAFETY: the stream lives until the end of the test.
+    let consumer = unsafe { guard.consumer(stream as usize) }.unwrap();
+    begin_capture(&gpu, stream);
+    let ended = consumer.end();
+    end_capture(&gpu, stream);
+    let refused = ended.err().unwrap();
+    let is_of_task = matches!(&refused, Refused::Task(why) if why.contains("in a capture"));
+    assert!(is_of_task, "{refused}");
+}
+
+/// The owner of a guard may ask for the end of a use while any thread captures a stream.
+#[test]
+fn asking_for_the_end_of_a_use_invalidates_no_capture() {
+    let gpu = gpu(7);
+    let (_devices, guard, [stream, captured]) = quiet(&gpu);
+    // SAFETY: the stream lives until the end of the test.
+    let consumer = unsafe { guard.consumer(stream as usize) }.unwrap();
+    gpu.hold(stream, true);
+    let end = consumer.end().unwrap();
+    begin_capture(&gpu, captured);
+    let early = end.is_complete();
+    gpu.hold(stream, false);
+    let asked = [early, end.wait().map(|()| true), end.is_complete()];
+    end_capture(&gpu, captured);
+    assert_eq!(asked.map(Result::unwrap), [false, true, true]);
+    // The mode of the thread is what it was: global.
+    let mut mode = 2_u32;
+    let place = &raw mut mode as u64;
+    assert_eq!(gpu.call("cuThreadExchangeStreamCaptureMode", &[place]), 0);
+    assert_eq!(mode, 0);
 }

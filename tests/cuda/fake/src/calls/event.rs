@@ -2,6 +2,7 @@
 //! nothing.
 
 use crate::call::query;
+use crate::calls::capture::check_allowed;
 use crate::calls::{Out, functions};
 use crate::clock::Point;
 use crate::code::Code;
@@ -14,10 +15,19 @@ const UNTIMED: u32 = 2;
 /// Blocking, untimed, between processes.
 const EVENT_FLAGS: u32 = 1 | 2 | 4;
 
-/// Returns the point of an event for a query or a wait of the host.
+/// Returns the point of an event, or `None` if it was never recorded.
 fn point(state: &mut State, event: u64) -> Result<Option<Point>, Code> {
     let last = state.event(event)?.last.as_ref();
     Ok(last.map(|(point, _)| point.clone()))
+}
+
+/// As `point`, for a query or a wait of the host.
+fn asked(state: &mut State, event: u64) -> Result<Option<Point>, Code> {
+    check_allowed(state)?;
+    match state.event(event)?.captured {
+        true => Err(Code::CAPTURED_EVENT),
+        false => point(state, event),
+    }
 }
 
 fn record(state: &mut State, event: u64, stream: u64) -> Result<(), Code> {
@@ -28,6 +38,11 @@ fn record(state: &mut State, event: u64, stream: u64) -> Result<(), Code> {
             "invalid context: {call} records an event of one context in a stream of another"
         );
         return Err(state.refuse(Code::INVALID_HANDLE, report));
+    }
+    let captured = state.stream(stream)?.capture.is_some();
+    state.event(event)?.captured = captured;
+    if captured {
+        return Ok(());
     }
     let recorded = Recorded::default();
     let point = state.queue(stream, Operation::Record(recorded.clone()))?;
@@ -40,6 +55,10 @@ fn wait(state: &mut State, stream: u64, event: u64, flags: u32) -> Result<(), Co
     let point = point(state, event)?;
     if flags != 0 {
         return Err(Code::INVALID_VALUE);
+    }
+    if state.event(event)?.captured {
+        let report = "not modelled: a wait for an event of a capture";
+        return Err(state.refuse(Code::NOT_SUPPORTED, report));
     }
     if let Some(point) = point {
         state.queue(stream, Operation::Wait(point))?;
@@ -89,7 +108,7 @@ functions! {
         }
         let (handle, context) = (state.handle(), state.current);
         event.put(handle)?;
-        state.events.insert(handle, Event { context, timed: flags & UNTIMED == 0, last: None });
+        state.events.insert(handle, Event { context, timed: flags & UNTIMED == 0, last: None, captured: false });
         Ok(())
     };
     cuEventDestroy_v2(event: u64) Ending |state| {
@@ -99,11 +118,11 @@ functions! {
     };
     cuEventRecord(event: u64, stream: u64) Context |state| record(state, event, stream);
     cuEventQuery(event: u64) Context |state| {
-        let point = point(state, event)?;
+        let point = asked(state, event)?;
         query(state, point)
     };
     cuEventElapsedTime(ms: Out<f32>, from: u64, to: u64) Context |state| elapsed(state, &ms, [from, to]);
     // A stream may wait for an event of another context.
     cuStreamWaitEvent(stream: u64, event: u64, flags: u32) Context |state| wait(state, stream, event, flags);
-    cuEventSynchronize(event: u64) Context |state| point(state, event);
+    cuEventSynchronize(event: u64) Context |state| asked(state, event);
 }

@@ -1,6 +1,7 @@
 //! The driver's functions, by subject. They return what NVIDIA's documentation specifies. Features that are not
 //! modelled are refused with a report.
 
+mod capture;
 mod context;
 mod copy;
 mod device;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::call::query;
+use crate::calls::capture::check_allowed;
 use crate::calls::context::PRIORITY_GREATEST;
 use crate::calls::{Out, functions};
 use crate::clock::{Clock, Point};
@@ -13,8 +14,9 @@ use crate::stream::Stream;
 /// `CU_STREAM_NON_BLOCKING`: the stream does not synchronize with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// Returns the point of a stream's last operation, or `None` if the stream is unused.
+/// Returns the point of a stream's last operation for a query or a wait of the host, or `None` if the stream is unused.
 fn last(state: &mut State, stream: u64) -> Result<Option<Point>, Code> {
+    check_allowed(state)?;
     let clock = state.stream(stream)?.clock.clone();
     let tick = clock.of(stream);
     Ok((tick > 0).then(|| Point {
@@ -42,6 +44,7 @@ fn create(state: &mut State, stream: &Out<u64>, flags: u32, priority: i32) -> Re
         clock: Clock::default(),
         held: false,
         destroyed: false,
+        capture: None,
     };
     state.streams.live.insert(handle, created);
     Ok(())
