@@ -177,26 +177,17 @@ impl ClientEpoch {
 #[cfg(all(test, unix, not(any(miri, loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::of_process::tests::in_child;
 
     /// I5: a child that was forked while a thread held the lock reads the value, and does not replace it.
     #[test]
     fn forked_child_reads_the_value_without_the_lock_i5() {
         let cell = EpochCell::new(Arc::new(1));
-        let mut status = 0;
         cell.get_or_replace(|_| {
-            // SAFETY: the child makes calls that a signal handler may make, and ends; if it hangs, the alarm ends it.
-            unsafe {
-                match libc::fork() {
-                    0 => {
-                        libc::alarm(60);
-                        let read = [*cell.get(), *cell.get_or_replace(|_| Some(Arc::new(3)))];
-                        libc::_exit(i32::from(read != [1, 1]));
-                    }
-                    child => assert_eq!(libc::waitpid(child, &raw mut status, 0), child),
-                }
-            }
+            let read = || [*cell.get(), *cell.get_or_replace(|_| Some(Arc::new(3)))];
+            assert!(in_child(|| read() == [1, 1]));
             Some(Arc::new(2))
         });
-        assert_eq!((status, *cell.get()), (0, 2));
+        assert_eq!(*cell.get(), 2);
     }
 }
