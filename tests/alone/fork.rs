@@ -62,6 +62,8 @@ fn call_everything(device: &Device, full: &Stream, stream: &Stream) {
     forked("profile", device.start_profile());
     forked("kernel", client.kernel(Kernel::new("k").native(|_, _| {})));
     forked("stream", client.new_stream().sync().wait());
+    let built = device.client_builder().max_tasks(2).build();
+    forked("built", built.new_stream().sync().wait());
     forked("create", stream.create(&[1_u32]));
     forked("large create", stream.create(&[1_u32; 100_000]));
     forked("nowait", stream.nowait().create(&[1_u32]));
@@ -143,6 +145,7 @@ fn survives_fork<O: Open>(name: &str, (device, driver): (Device, Option<Driver>)
             })
         ));
         assert!(pollster::block_on(device.watch_health().changed()).is_none());
+        assert!(late.is_over());
         let _ = late.send(vec![1_u32; 64]);
         drop((guard, sequence));
         drop((values, guarded, stream, other, full, client));

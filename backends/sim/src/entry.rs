@@ -49,7 +49,7 @@ pub(crate) struct Entry {
     pub(crate) bindings: Vec<BoundSlice>,
     /// The memory of the bindings, in the same order.
     pub(crate) views: Vec<NativeView>,
-    /// Undefined bytes that it fills when it starts.
+    /// Undefined bytes of its bindings that it fills when it starts.
     pub(crate) fills: Vec<Fill>,
     /// Bytes whose failures are cleared before the task runs.
     pub(crate) forgets: Vec<BoundSlice>,
@@ -59,8 +59,8 @@ pub(crate) struct Entry {
     pub(crate) _blocks: Vec<Arc<Block>>,
 }
 
-// SAFETY: everything but the views is Send. The views point into the blocks, which the entry keeps, and which the
-// task may touch (I2).
+// SAFETY: everything but `views` and `fills` is Send. Both point into `_blocks`, which the entry keeps, at bytes of its
+// bindings, which the task may touch (I2) and which no other thread touches meanwhile.
 unsafe impl Send for Entry {}
 
 /// An item of a queue.

@@ -25,8 +25,9 @@
 //!   whether it runs its next task or publishes some of its completed tasks. A driven device runs its steps on the
 //!   thread that pumps it, so the same seed gives the same run ([`Figures::fingerprint`] verifies this). Otherwise
 //!   one thread runs the steps.
-//! - **Memory.** Undefined bytes of a fresh slice read as a pattern. `Write` bindings
-//!   are overwritten with random bytes before their task runs, because the task must define every byte.
+//! - **Memory.** Undefined bytes of a fresh slice read as a pattern. If tasks were queued on its page, they keep their old
+//!   contents until the first task that changes them. `Write` bindings are overwritten with random bytes before their task
+//!   runs, because the task must define every byte.
 //! - **Checks.** Every task is checked when it is issued, see [`Violation`]. Needless waits are counted, see
 //!   [`Waits`].
 //! - **Virtual time.** Work takes as long as the [`CostModel`] says, so schedules can be compared. With

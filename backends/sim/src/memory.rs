@@ -1,10 +1,11 @@
 //! The memory of the device: pages of host memory, filled with patterns, and the slices on them.
 //!
-//! Undefined bytes of a fresh slice read as a pattern, [`RESERVED`]. Other bytes keep what they were: no task may touch
-//! them, and large pages cost nothing.
+//! The bytes of a fresh slice are undefined. They read as a pattern, [`RESERVED`], if no task was queued on their page when
+//! the slice was reserved. Other bytes keep what they were: no task may touch them, and large pages cost nothing.
 //!
-//! A range may go to a new slice while tasks of the old one are still queued. Then the first task that is issued to change
-//! bytes of the new slice writes the pattern when it starts: it comes after every task that touches them (I4).
+//! A range may go to a new slice while tasks of the old one are still queued. So if tasks were queued on the page, the bytes
+//! keep their old contents until the first task that is issued to change them starts: that task comes after every task that
+//! touches them (I4), and writes the pattern first. A task before it that only reads them finds the old contents.
 //!
 //! A page that is freed too early stays allocated while a queued task points to it: a violation that the checker
 //! reports must not be undefined behaviour of the simulator.

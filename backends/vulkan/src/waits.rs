@@ -1,4 +1,6 @@
-//! Callers of a driven device that wait for its tasks in the driver ([`CompletionWait`]).
+//! Waits for the semaphores of queues outside of the device's thread: by callers of a driven device, in the driver
+//! ([`CompletionWait`]), and by submissions of the application, for a [`VulkanPoint`]. The rest of this page is about the
+//! former.
 //!
 //! Each queue has a [`Target`]: its semaphore, and the value of its oldest batch in flight. The thread inside the device
 //! sets the value; any number of waiting threads read it and call `vkWaitSemaphores` for the targets of all queues.

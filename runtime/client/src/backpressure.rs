@@ -178,7 +178,11 @@ impl DeviceShared {
         let mut place = credit.place(amount).ahead_if(wait.is_ahead);
         let outcome = match self.wait_until(wait.deadline, |waker| place.poll(waker)) {
             Waited::Ready(outcome) => Some(outcome),
-            Waited::Late => None,
+            Waited::Late => {
+                // While the place is in the queue, or was granted meanwhile, the last attempt would find no room.
+                drop(place);
+                None
+            }
             Waited::Blocks => {
                 drop(place);
                 credit.acquire_in_order((amount, wait.is_ahead), self.spin(), wait.deadline)

@@ -7,8 +7,8 @@ use millstream_protocol::{
     AtLimit, ClientId, DeviceProperties, Element, Error, Kernel, KernelError, KernelId, LogLevel,
     MemoryReport, Priority, Registration, Scope, Stats, metrics::Metrics,
 };
-use millstream_sync::facade::{Mutex, lock};
 
+use crate::epochs::EpochCell;
 use crate::handle::Handle;
 use crate::{ClientEpoch, ClientLimits, DeviceEpochs, DeviceShared, KernelHandle, Pending};
 
@@ -16,7 +16,7 @@ use crate::{ClientEpoch, ClientLimits, DeviceEpochs, DeviceShared, KernelHandle,
 pub(crate) struct ClientShared {
     epochs: Arc<DeviceEpochs>,
     /// The client's state in the epoch in which it last made an object.
-    epoch: Mutex<Arc<ClientEpoch>>,
+    epoch: EpochCell<ClientEpoch>,
     pub(crate) id: ClientId,
     pub(crate) name: Arc<str>,
     limits: ClientLimits,
@@ -170,7 +170,7 @@ impl ClientBuilder {
             soft_limit: self
                 .soft_limit
                 .map(|bytes| bytes.min(self.limits.memory_bytes.unwrap_or(u64::MAX))),
-            epoch: Mutex::new(ClientEpoch::new(self.epochs.current(), &self.limits)),
+            epoch: EpochCell::new(ClientEpoch::new(self.epochs.current(), &self.limits)),
             limits: self.limits,
             epochs: self.epochs,
         };
@@ -191,11 +191,10 @@ impl ComputeClient {
     /// Returns the client's state in the current epoch of the device.
     pub(crate) fn client_epoch(&self) -> Arc<ClientEpoch> {
         let current = self.shared.epochs.current();
-        let mut epoch = lock(&self.shared.epoch);
-        if epoch.device.epoch() < current.epoch() {
-            *epoch = ClientEpoch::new(current, &self.shared.limits);
-        }
-        epoch.clone()
+        self.shared.epoch.get_or_replace(|epoch| {
+            let is_old = epoch.device.epoch() < current.epoch();
+            is_old.then(|| ClientEpoch::new(current, &self.shared.limits))
+        })
     }
 
     pub(crate) fn device(&self) -> Arc<DeviceShared> {

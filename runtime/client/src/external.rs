@@ -23,6 +23,7 @@ use millstream_sync::reply::reply;
 
 use crate::helpers::Helper;
 use crate::host::foreign_resources;
+use crate::of_process::OfProcess;
 use crate::task_end::TaskEnd;
 use crate::{IntoBindings, Pending, Permit, Returned, Stream};
 
@@ -33,13 +34,14 @@ use crate::{IntoBindings, Pending, Permit, Returned, Stream};
 #[must_use = "a drop fails the task"]
 pub struct ExternalTask {
     /// Dropped before the end is reported: a checker sees the end of the access before the device does.
-    resources: Option<Box<dyn Any + Send>>,
+    resources: OfProcess<Option<Box<dyn Any + Send>>>,
     end: TaskEnd,
 }
 
 impl ExternalTask {
     fn new((done, resources, name): Begun, permit: Option<Permit>) -> Self {
         let end = TaskEnd::begun(name, Extent::MaybePartial, done, permit);
+        let resources = OfProcess::new(resources);
         Self { resources, end }
     }
 
@@ -259,7 +261,7 @@ fn once<T, R>(
 /// }
 /// ```
 pub struct ResourceGuard<O: Open> {
-    resources: Box<<O::Backend as Backend>::Resources>,
+    resources: OfProcess<Box<<O::Backend as Backend>::Resources>>,
     _done: HostDone,
 }
 
@@ -300,7 +302,7 @@ impl Stream {
 fn guard<O: Open>((done, resources, name): Begun) -> Result<ResourceGuard<O>, Error> {
     match resources.and_then(|resources| resources.downcast().ok()) {
         Some(resources) => Ok(ResourceGuard {
-            resources,
+            resources: OfProcess::new(resources),
             _done: done,
         }),
         None => {

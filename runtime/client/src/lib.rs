@@ -19,6 +19,7 @@ mod helpers;
 mod host;
 mod kernel;
 mod launch;
+mod of_process;
 mod pending;
 mod points;
 mod profiles;

@@ -24,18 +24,17 @@
 
 use std::any::Any;
 use std::future::poll_fn;
-use std::mem::ManuallyDrop;
-use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use millstream_protocol::{
-    Element, Error, Full, Process, VecLanding, block::block_until, marks::is_runtime_thread,
+    Element, Error, Full, VecLanding, block::block_until, marks::is_runtime_thread,
 };
 use millstream_sync::credit::{Credit, QueuedRequest};
 
 use crate::backpressure::Waited;
 use crate::handle::Handle;
+use crate::of_process::OfProcess;
 use crate::recycled::{FreeList, Recycled};
 use crate::{DeviceShared, Pending, Returned, Stream};
 
@@ -106,48 +105,6 @@ impl<T, Tag> Drop for Consumer<T, Tag> {
         self.sequence.room.end();
         // The channel would keep the requests as long as there are senders.
         self.requests.drain().for_each(drop);
-    }
-}
-
-/// A value that is dropped in the process that made it, and leaked in a child that was forked since.
-struct OfProcess<V> {
-    value: ManuallyDrop<V>,
-    process: Process,
-}
-
-impl<V> OfProcess<V> {
-    fn new(value: V) -> Self {
-        Self {
-            value: ManuallyDrop::new(value),
-            process: Process::current(),
-        }
-    }
-
-    fn is_forked(&self) -> bool {
-        !self.process.is_current()
-    }
-}
-
-impl<V> Deref for OfProcess<V> {
-    type Target = V;
-
-    fn deref(&self) -> &V {
-        &self.value
-    }
-}
-
-impl<V> DerefMut for OfProcess<V> {
-    fn deref_mut(&mut self) -> &mut V {
-        &mut self.value
-    }
-}
-
-impl<V> Drop for OfProcess<V> {
-    fn drop(&mut self) {
-        if !self.is_forked() {
-            // SAFETY: dropped once, here, and not used afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.value) };
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use millstream_protocol::{
     Access, ArgumentError, Element, Error, Extent, Failure, FailureRef, HostBytes, HostNeeds,
     HostOutcome, Landed, MemoryError, Reason, ReleaseToken, VecLanding,
 };
-use millstream_sync::facade::{Mutex, lock};
+use millstream_sync::facade::Mutex;
 use smallvec::SmallVec;
 
 use crate::arguments::bind;
@@ -221,7 +221,6 @@ fn staged_bindings<'a>(
 #[must_use = "a drop fails the write"]
 pub struct LateWrite {
     bytes: u64,
-    meeting: Arc<Mutex<Meeting>>,
     end: TaskEnd,
 }
 
@@ -231,10 +230,10 @@ impl LateWrite {
         self.bytes
     }
 
-    /// Returns `true` if the write cannot run any more: it was withdrawn, or the device ended, before its turn came. Bytes
-    /// that are sent are dropped.
+    /// Returns `true` if the write cannot run any more: it was withdrawn, or the device ended, before its turn came; or the
+    /// process is a child that was forked since. Bytes that are sent are dropped.
     pub fn is_over(&self) -> bool {
-        matches!(*lock(&self.meeting), Meeting::Over)
+        self.end.is_over()
     }
 
     /// Provides the bytes. The write goes on at its place in the order. Never blocks.
@@ -296,7 +295,6 @@ impl Stream {
         })?;
         Ok(LateWrite {
             bytes: target.size(),
-            meeting: meeting.clone(),
             end: TaskEnd::early(name, meeting),
         })
     }

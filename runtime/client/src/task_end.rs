@@ -61,6 +61,18 @@ impl TaskEnd {
         self.end(outcome);
     }
 
+    /// Returns `true` if the end can be reported to nothing: the task cannot run any more, or this is a forked child.
+    pub(crate) fn is_over(&self) -> bool {
+        if !self.process.is_current() {
+            return true;
+        }
+        match &self.turn {
+            Some(Turn::Come(..)) => false,
+            Some(Turn::Awaited(meeting)) => matches!(*lock(meeting), Meeting::Over),
+            None => true,
+        }
+    }
+
     fn end(&mut self, outcome: HostOutcome) {
         if !self.process.is_current() {
             return std::mem::forget((self.turn.take(), outcome));

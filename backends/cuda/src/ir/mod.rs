@@ -3,6 +3,8 @@
 //! A nest has several entry points; each launch selects the one that suits its lengths and strides
 //! ([`millstream_ir::lower`]). A product and an SSA function have one. An entry point takes a pointer for each binding,
 //! then all launch words as one struct by value, because there may be more words than parameters of a kernel.
+//!
+//! `print` writes the code. The head of a loop, which must not compute an index beyond `i64`, is written here.
 
 mod print;
 

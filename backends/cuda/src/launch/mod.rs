@@ -1,5 +1,5 @@
-//! Launches in the driver's terms: the parameters of an entry point, launch attributes, and tensor maps.
-//! `device::launching` builds them.
+//! Launches in the driver's terms: the parameters of an entry point, launch attributes, and tensor maps, which
+//! `device::launching` builds; and [`CudaLaunch`], the launch options of a kernel that only CUDA has.
 
 pub(crate) mod tensor_map;
 

@@ -29,6 +29,8 @@ pub(crate) struct Body<'m> {
     pub(crate) locals: Vec<Word>,
     /// The lanes of the values that are defined so far.
     pub(crate) values: Vec<Vec<Word>>,
+    /// The copies of the next statement that the unrolled loops around it make.
+    pub(crate) copies: u64,
 }
 
 impl<'m> Body<'m> {
@@ -40,6 +42,7 @@ impl<'m> Body<'m> {
             shared: Vec::new(),
             locals: Vec::new(),
             values: vec![Vec::new(); function.values.len()],
+            copies: 1,
         }
     }
 

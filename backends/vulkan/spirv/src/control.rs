@@ -6,6 +6,11 @@ use spirv::{LoopControl, Op, Word};
 
 use crate::LowerError;
 use crate::body::Body;
+use crate::emit::Emit;
+
+/// The most copies of a statement that unrolled loops make, all loops around it together. A longer array would hardly fit
+/// into registers, and longer code takes drivers long to compile.
+const UNROLLED_MAX: u64 = 64;
 
 impl Body<'_> {
     /// Lowers the statements of the function, whose first block is open.
@@ -57,11 +62,19 @@ impl Body<'_> {
                 body,
             } => {
                 let bounds = [start, end, step].map(|bound| self.get(*bound, 0));
-                let control = match *unroll && indexes_locals(body) {
-                    true => LoopControl::UNROLL,
-                    false => LoopControl::NONE,
+                let count = iterations(bounds.map(|bound| self.bits_of(bound)));
+                let around = self.copies;
+                let copies = count.map(|count| around.saturating_mul(count.max(1)));
+                let copies = copies
+                    .filter(|copies| *unroll && *copies <= UNROLLED_MAX && indexes_locals(body));
+                let control = match copies {
+                    Some(_) => LoopControl::UNROLL,
+                    None => LoopControl::NONE,
                 };
-                self.repeat(*index, bounds, control, body)
+                self.copies = copies.unwrap_or(around);
+                self.repeat(*index, bounds, (count.is_some(), control), body)?;
+                self.copies = around;
+                Ok(())
             }
             Stmt::Barrier => {
                 self.unit.emit.barrier();
@@ -100,30 +113,33 @@ impl Body<'_> {
     ///               │        ▼
     ///             next ◄── body
     /// ```
-    /// The sum of the last index and the step may exceed `i64`, so the distance to the end is compared.
+    /// If the loop is counted ([`iterations`]), the head compares the index with the end: drivers know the number of
+    /// iterations of no other form, and unroll no loop without it. Otherwise the sum of the last index and the step may
+    /// exceed `i64`, so the distance to the end is compared.
     fn repeat(
         &mut self,
         value: ValueId,
         [start, end, step]: [Word; 3],
-        control: LoopControl,
+        (is_counted, control): (bool, LoopControl),
         body: &Block,
     ) -> Result<(), LowerError> {
         let emit = &mut self.unit.emit;
         let (whole, bool) = (emit.of(DType::I64), emit.bool());
         let [head, inside, next, merge, index, following] = [0; 6].map(|_| emit.id());
-        let zero = emit.u64(0);
-        let mut starts = emit.op(Op::SLessThan, bool, &[start, end]);
-        if emit.bits_of(step).is_none() {
-            let rises = emit.op(Op::SGreaterThan, bool, &[step, zero]);
-            starts = emit.op(Op::LogicalAnd, bool, &[starts, rises]);
-        }
         // Whether another index follows, as a value that the head gets from both predecessors.
         let [goes, goes_on] = [0; 2].map(|_| emit.id());
+        let starts = match is_counted {
+            true => None,
+            false => Some(emit.starts([start, end, step])),
+        };
         let before = emit.label();
         emit.branch(head);
         emit.open(head);
         emit.phi(index, whole, [(start, before), (following, next)]);
-        emit.phi(goes, bool, [(starts, before), (goes_on, next)]);
+        match starts {
+            Some(starts) => emit.phi(goes, bool, [(starts, before), (goes_on, next)]),
+            None => emit.op_as(goes, Op::SLessThan, bool, &[index, end]),
+        }
         emit.looping(merge, next, control);
         emit.branch_if(goes, inside, merge);
         emit.open(inside);
@@ -132,13 +148,38 @@ impl Body<'_> {
         let emit = &mut self.unit.emit;
         emit.branch(next);
         emit.open(next);
-        let left = emit.op(Op::ISub, whole, &[end, index]);
-        emit.op_as(goes_on, Op::UGreaterThan, bool, &[left, step]);
+        if !is_counted {
+            let left = emit.op(Op::ISub, whole, &[end, index]);
+            emit.op_as(goes_on, Op::UGreaterThan, bool, &[left, step]);
+        }
         emit.op_as(following, Op::IAdd, whole, &[index, step]);
         emit.branch(head);
         emit.open(merge);
         Ok(())
     }
+}
+
+impl Emit {
+    /// Returns whether a loop has a first index. Checked functions have no constant step below 1.
+    fn starts(&mut self, [start, end, step]: [Word; 3]) -> Word {
+        let (bool, zero) = (self.bool(), self.u64(0));
+        let starts = self.op(Op::SLessThan, bool, &[start, end]);
+        if self.bits_of(step).is_some() {
+            return starts;
+        }
+        let rises = self.op(Op::SGreaterThan, bool, &[step, zero]);
+        self.op(Op::LogicalAnd, bool, &[starts, rises])
+    }
+}
+
+/// Returns the number of iterations of a loop with constant bounds if the index behind its last one is no more than an
+/// `i64` can be.
+fn iterations(bounds: [Option<u64>; 3]) -> Option<u64> {
+    let [start, end, step] = bounds.map(|bits| bits.map(u64::cast_signed));
+    let (start, end, step) = (start?, end?, step?);
+    end.checked_add(step)?;
+    let distance = (i128::from(end) - i128::from(start)).max(0);
+    (step > 0).then(|| distance.unsigned_abs().div_ceil(step.unsigned_abs().into()) as u64)
 }
 
 /// Returns `true` if a block accesses local arrays by index. Unrolled, its indices are constants, and drivers keep the

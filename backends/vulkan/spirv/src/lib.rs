@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  Function ──requirements──► unit: parameter block, buffers, shared arrays; inputs reads them
-//!                           ► body: values, by arithmetic, cast, memory; statements by control
+//!                           ► body: values, by arithmetic and memory; statements, by control
 //!                           ► routines: what SPIR-V lacks or rounds badly, as functions of the module
 //!           ──emit──► words
 //! ```

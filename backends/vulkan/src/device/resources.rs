@@ -102,24 +102,28 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<Queue>>> = const { Cell::new(None) };
 }
 
-/// Calls `change` with the queue whose custom task runs on this thread, if one does. `change` runs no code of users.
+/// Sets the queue of the thread back when it is dropped, also after a panic.
+struct Reset(Option<NonNull<Queue>>);
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// Calls `change` with the queue whose custom task runs on this thread, if one does. `change` calls the driver, which may
+/// run code of users: a handler of messages ([`Vulkan::on_message`](crate::Vulkan::on_message)). That code finds no task.
 pub(super) fn with_queue<T>(change: impl FnOnce(&mut Queue) -> T) -> Option<T> {
-    let mut queue = CURRENT.get()?;
-    // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue meanwhile:
-    // `change` does not call this function.
+    let current = Reset(CURRENT.take());
+    let mut queue = current.0?;
+    // SAFETY: the pointer is set while the work of a task runs on this thread, and only this function uses the queue
+    // meanwhile. It has taken the pointer out, so a call of it within `change` finds none.
     Some(change(unsafe { queue.as_mut() }))
 }
 
 /// Runs the work of a custom task on a queue.
 pub(super) fn with_current<T>(queue: &mut Queue, work: impl FnOnce() -> T) -> T {
-    struct Reset;
-    impl Drop for Reset {
-        fn drop(&mut self) {
-            CURRENT.set(None);
-        }
-    }
-    CURRENT.set(Some(NonNull::from(queue)));
-    let _reset = Reset;
+    let _reset = Reset(CURRENT.replace(Some(NonNull::from(queue))));
     work()
 }
 

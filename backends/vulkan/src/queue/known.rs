@@ -1,6 +1,9 @@
-//! What the tasks of a queue come after on the device, by the waits of its submissions: a vector clock over the values of
-//! all queues' semaphores. So a queue knows when a wait for another queue also orders its own earlier tasks, and needs no
-//! barrier against them:
+//! Two parts of a queue that decide about its barriers: what its tasks come after by waits, and recordings as secondary
+//! command buffers.
+//!
+//! # What the tasks come after
+//! The waits of a queue's submissions make a vector clock over the values of all queues' semaphores. So a queue knows when
+//! a wait for another queue also orders its own earlier tasks, and needs no barrier against them:
 //!
 //! ```text
 //!  queue 0                        queue 1                        queue 0 knows
@@ -12,6 +15,21 @@
 //! ```
 //! A semaphore makes all writes before its signal available, and the wait makes them visible to all later commands of our
 //! stages, as a barrier would.
+//!
+//! # Recordings
+//! A recording is a secondary command buffer, which later replays execute instead of recording its tasks anew. It is recorded
+//! by the calls that record tasks: meanwhile the queue's open command buffer and its accesses are set aside.
+//!
+//! ```text
+//! begin_recorded      sets the open command buffer and the accesses aside
+//! launch, copy, fill  record to the secondary one, with barriers between tasks that conflict
+//! end_recorded        restores what was set aside, and returns the secondary one with its accesses
+//! execute             each replay: a barrier if needed, one vkCmdExecuteCommands
+//! ```
+//! A barrier in a secondary command buffer covers all earlier commands of its queue, also those of earlier submissions.
+//! But synchronization validation (1.4.309) does not apply it to these. So a barrier precedes a replay that conflicts with
+//! an earlier task in any of its parameters, although one before the first task that conflicts would suffice (I1). After
+//! the replay, the queue's accesses are those since its last barrier.
 
 use std::sync::Arc;
 
@@ -107,22 +125,7 @@ impl Queue {
     }
 }
 
-// Recordings as secondary command buffers, which later replays execute instead of recording their tasks anew.
-//
-// # Protocol
-// A secondary command buffer is recorded by the calls that record tasks: meanwhile the queue's open command buffer and
-// its accesses are set aside.
-//
-// ```text
-// begin_recorded      sets the open command buffer and the accesses aside
-// launch, copy, fill  record to the secondary one, with barriers between tasks that conflict
-// end_recorded        restores what was set aside, and returns the secondary one with its accesses
-// execute             each replay: a barrier if needed, one vkCmdExecuteCommands
-// ```
-// # Barriers
-// A barrier in a secondary command buffer covers all earlier commands of its queue, also those of earlier submissions.
-// But synchronization validation (1.4.309) does not apply it to these. So a barrier precedes a replay that conflicts with
-// an earlier task in any of its parameters, although one before the first task that conflicts would suffice (I1). After the replay, the queue's accesses are those since its last barrier.
+// Recordings as secondary command buffers.
 
 /// A recording as a secondary command buffer, for fixed arguments.
 pub(crate) struct Recorded {

@@ -132,7 +132,8 @@ impl Item {
         &self.expression
     }
 
-    /// Returns the program, unless the item is a kernel of a user.
+    /// Returns the program that the item runs, unless the item is a kernel of a user. If the item writes an output over an
+    /// input, the program is the one in place: it has no buffer for that output, and updates that of the input.
     pub fn program(&self) -> Option<&Arc<Program>> {
         match &self.work {
             Work::Program(program) => Some(program),

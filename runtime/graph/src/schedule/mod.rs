@@ -128,7 +128,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`ScheduleError::NoRoots`], [`ScheduleError::Graph`] with the first refused operation,
-    /// [`ScheduleError::Graphs`], [`ScheduleError::Devices`].
+    /// [`ScheduleError::Graphs`], [`ScheduleError::Devices`], [`ScheduleError::TooLarge`].
     pub fn create(roots: &[&LazyBuffer]) -> Result<Self, ScheduleError> {
         Self::create_split(roots, Parts::default())
     }

@@ -126,7 +126,7 @@ impl Builder {
         self.loop_of([start.into(), end.into(), step.into()], false, body);
     }
 
-    /// Adds an unrolled loop over the indices `0..times`.
+    /// Adds a loop over the indices `0..times` that devices may unroll: a hint for short loops.
     pub fn unrolled<'k>(&'k self, times: u32, body: impl FnOnce(Val<'k>)) {
         self.loop_of([0.into(), i64::from(times).into(), 1.into()], true, body);
     }

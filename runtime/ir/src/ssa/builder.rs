@@ -61,13 +61,8 @@ struct OpenBlock {
 impl Builder {
     /// Starts a function with this number of threads in a cube, along x, y and z.
     pub fn new(name: impl Into<String>, threads: [u32; 3]) -> Self {
-        let function = Function {
-            name: name.into(),
-            threads,
-            ..Function::default()
-        };
         let state = State {
-            function,
+            function: Function::begun(name.into(), threads),
             open: vec![OpenBlock::default()],
             names: HashMap::new(),
             foreign: false,

@@ -63,7 +63,7 @@ pub const LOCAL_BYTES_MAX: u64 = 16 << 10;
 pub const DEPTH_MAX: usize = 64;
 
 /// A kernel, as the program of one thread.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Function {
     /// The name.
     pub name: String,
@@ -277,7 +277,7 @@ pub enum Stmt {
         end: ValueId,
         /// The step.
         step: ValueId,
-        /// Whether devices are to unroll the loop: for short loops with constant bounds.
+        /// A hint that devices unroll the loop: for short loops with constant bounds.
         unroll: bool,
         /// The block.
         body: Block,
@@ -308,6 +308,20 @@ pub fn statements(block: &Block) -> impl Iterator<Item = &Stmt> {
 }
 
 impl Function {
+    /// Starts a function without content.
+    fn begun(name: String, threads: [u32; 3]) -> Self {
+        Self {
+            name,
+            threads,
+            params: Vec::new(),
+            scalars: Vec::new(),
+            shared: Vec::new(),
+            locals: Vec::new(),
+            values: Vec::new(),
+            body: Block::new(),
+        }
+    }
+
     /// Returns the name and the element type of a buffer or array, if it exists.
     pub fn memory(&self, memory: Memory) -> Option<(&str, DType)> {
         let (arrays, index) = match memory {

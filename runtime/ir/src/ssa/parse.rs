@@ -21,7 +21,7 @@ const VALUES_MAX: ValueId = 1 << 20;
 pub fn parse(text: &str) -> Result<Function, TextError> {
     let mut reader = Reader {
         scanner: Scanner::new(text),
-        function: Function::default(),
+        function: Function::begun(String::new(), [0; 3]),
         types: HashMap::new(),
     };
     reader.header()?;

@@ -16,14 +16,14 @@ pub(super) fn check(function: &Function) -> Result<(), ProgramError> {
         values: vec![true; function.values.len()],
         locals: vec![true; function.locals.len()],
         changed: true,
-        unreached: None,
+        divergent_barrier: None,
     };
     // Each round marks at least one more local or value as divergent, or is the last and knows all of them.
     while analysis.changed {
-        (analysis.changed, analysis.unreached) = (false, None);
+        (analysis.changed, analysis.divergent_barrier) = (false, None);
         analysis.block(&function.body, true);
     }
-    match analysis.unreached {
+    match analysis.divergent_barrier {
         None => Ok(()),
         Some(stmt) => Err(ProgramError::new(format!(
             "only some threads of a cube may reach `{}`: conditions and bounds around it must be the same for all",
@@ -40,8 +40,8 @@ struct Analysis<'a> {
     locals: Vec<bool>,
     /// Whether this round has marked a value or local as divergent.
     changed: bool,
-    /// The first barrier or reduction that diverged threads may reach, as far as this round knows.
-    unreached: Option<&'a Stmt>,
+    /// The first barrier or reduction that only some threads may reach, as far as this round knows.
+    divergent_barrier: Option<&'a Stmt>,
 }
 
 impl<'a> Analysis<'a> {
@@ -53,7 +53,7 @@ impl<'a> Analysis<'a> {
         for stmt in body {
             let meets = matches!(stmt, Stmt::Barrier) || matches!(stmt.op(), Some(Op::Reduce(..)));
             if meets && !converged {
-                self.unreached.get_or_insert(stmt);
+                self.divergent_barrier.get_or_insert(stmt);
             }
             match stmt {
                 Stmt::Let { value, op } => {

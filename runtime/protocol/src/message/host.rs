@@ -7,6 +7,7 @@ use crate::error::{Error, Refused};
 use crate::failure::FailureRef;
 use crate::landing::Landing;
 use crate::message::OwnedBytes;
+use crate::process::Process;
 
 /// The source of a copy in.
 pub enum HostSource {
@@ -83,8 +84,11 @@ pub enum HostOutcome {
 type FinishFn = Box<dyn FnOnce(HostOutcome) + Send>;
 
 /// The end of a host function. Dropping it reports to the device that the task has completed.
+///
+/// In a child that was forked since, nothing is reported: a thread of the parent may have held the device's locks.
 pub struct HostDone {
     finish: Option<FinishFn>,
+    process: Process,
 }
 
 impl HostDone {
@@ -92,22 +96,29 @@ impl HostDone {
     pub fn new(finish: impl FnOnce(HostOutcome) + Send + 'static) -> Self {
         Self {
             finish: Some(Box::new(finish)),
+            process: Process::current(),
         }
     }
 
     /// Ends the task. Unless it completed, or its bytes arrived, the ranges that it would have written are poisoned.
     pub fn end(mut self, outcome: HostOutcome) {
-        if let Some(finish) = self.finish.take() {
-            finish(outcome);
+        self.report(outcome);
+    }
+
+    /// Reports the outcome, unless one was reported.
+    fn report(&mut self, outcome: HostOutcome) {
+        match self.finish.take() {
+            // Leaked: what they own may take those locks when it is dropped.
+            Some(finish) if !self.process.is_current() => std::mem::forget((finish, outcome)),
+            Some(finish) => finish(outcome),
+            None => {}
         }
     }
 }
 
 impl Drop for HostDone {
     fn drop(&mut self) {
-        if let Some(finish) = self.finish.take() {
-            finish(HostOutcome::Completed);
-        }
+        self.report(HostOutcome::Completed);
     }
 }
 
@@ -115,3 +126,47 @@ impl Drop for HostDone {
 /// the code cannot exchange them with those of another task. If the code returns an
 /// error, it has had no effect, and the task fails with that reason.
 pub type CustomWork = Box<dyn FnOnce(&dyn Any) -> Result<(), Refused> + Send>;
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::failure::{Failure, Reason};
+
+    /// I5: the end of a task reports nothing in a forked child, where its report might wait for a lock for ever.
+    #[test]
+    fn forked_child_reports_no_end_i5() {
+        let (sender, reported) = std::sync::mpsc::channel();
+        let done = || {
+            let sender = sender.clone();
+            HostDone::new(move |outcome| {
+                let completed = matches!(outcome, HostOutcome::Completed);
+                sender.send(completed).unwrap();
+            })
+        };
+        let (dropped, ended) = (done(), done());
+        let failed = || {
+            HostOutcome::Failed(Failure::not_run(
+                &"task".into(),
+                Reason::Refused("planned".into()),
+            ))
+        };
+        // SAFETY: the child makes calls that a signal handler may make, and ends; if it hangs, the alarm ends it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no handler is set, so the signal ends the child.
+            unsafe { libc::alarm(60) };
+            drop(dropped);
+            ended.end(failed());
+            let is_silent = reported.try_recv().is_err();
+            // SAFETY: ends the child without the exit handlers, which are the parent's.
+            unsafe { libc::_exit(i32::from(!is_silent)) };
+        }
+        let mut status = 0;
+        // SAFETY: the status is a local.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!((waited, status), (child, 0));
+        drop(dropped);
+        ended.end(failed());
+        assert_eq!(reported.try_iter().collect::<Vec<_>>(), [true, false]);
+    }
+}

@@ -36,7 +36,7 @@ pub trait HostBytes: Send + 'static {
     /// Returns the block of the device's own [`HostMemory`](crate::staging::HostMemory) that begins with the bytes. It stays
     /// allocated until they are released. A user's type cannot have one.
     #[doc(hidden)]
-    fn host_block(&self, _: sealed::Token) -> Option<&(dyn Any + 'static)> {
+    fn host_block(&self, _: sealed::Token) -> Option<&(dyn Any + Send + Sync)> {
         None
     }
 }
@@ -85,7 +85,7 @@ struct Held<O: ?Sized> {
     /// The bytes that `owner` returned; none once they are released.
     bytes: NonNull<[u8]>,
     /// The block that `owner` returned; none once the bytes are released.
-    host_block: Option<NonNull<dyn Any>>,
+    host_block: Option<NonNull<dyn Any + Send + Sync>>,
     owner: O,
 }
 
@@ -115,7 +115,8 @@ pub struct HostUpload<H: HostBytes, K: Send + 'static = ()> {
     _owned: PhantomData<Held<Kept<H, K>>>,
 }
 
-// SAFETY: it owns a value that is `Send`, another that is, and a shared borrow of plain bytes.
+// SAFETY: it owns the box at `held`. There `owner` is `Send`: both of its values are. `bytes` is a shared borrow of plain bytes,
+// and `host_block` one of a value that is `Sync`.
 unsafe impl<H: HostBytes, K: Send> Send for HostUpload<H, K> {}
 
 impl<H: HostBytes, K: Send + 'static> HostUpload<H, K> {
@@ -131,8 +132,8 @@ impl<H: HostBytes, K: Send + 'static> HostUpload<H, K> {
             held: NonNull::from(Box::leak(held)),
             _owned: PhantomData,
         };
-        // SAFETY: the box is owned by `upload`, and nothing else refers to it. From here on the value is neither moved nor
-        // changed before `bytes` is given up, so the bytes that it lends stay as they are.
+        // SAFETY: the box is owned by `upload`, and nothing else refers to it. From here on `owner.data` is neither moved nor
+        // changed before `bytes` and `host_block` are given up, so what it lends them stays as it is.
         unsafe {
             let held = upload.held.as_ptr();
             let data = &raw const (*held).owner.data;
@@ -151,7 +152,7 @@ impl<H: HostBytes, K: Send + 'static> HostUpload<H, K> {
 
     /// Keeps a value until the bytes are dropped.
     pub fn keep(&mut self, keep: K) {
-        // SAFETY: the box is owned by `self`; the borrow of the bytes is of another field.
+        // SAFETY: the box is owned by `self`; `bytes` and `host_block` borrow from `owner.data`, and this writes `owner.keep`.
         unsafe { (*self.held.as_ptr()).owner.keep = Some(keep) };
     }
 
@@ -159,7 +160,8 @@ impl<H: HostBytes, K: Send + 'static> HostUpload<H, K> {
     pub fn into_data(self) -> H {
         let held = self.held;
         std::mem::forget(self);
-        // SAFETY: of `Box::leak` in `new`, and the forgotten `self` does not drop it. The bytes are not used any more.
+        // SAFETY: of `Box::leak` in `new`, and the forgotten `self` does not drop it. `bytes` and `host_block` are not used any
+        // more.
         let held = unsafe { Box::from_raw(held.as_ptr()) };
         held.owner.data
     }
@@ -184,7 +186,8 @@ pub struct OwnedBytes {
     held: NonNull<Held<dyn Owner>>,
 }
 
-// SAFETY: as for `HostUpload`.
+// SAFETY: as for `HostUpload`: it owns the box at `held`, whose `owner` is `Send` as `Owner` requires, and whose `bytes` and
+// `host_block` borrow values that are `Sync`.
 unsafe impl Send for OwnedBytes {}
 
 impl OwnedBytes {
@@ -196,14 +199,14 @@ impl OwnedBytes {
     /// Returns the bytes. Runs no code of the value.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the box is owned by `self`. The owner of the bytes lends them until they are released.
+        // SAFETY: the box is owned by `self`. `owner` lends `bytes` until it is released; `release` clears the field first.
         unsafe { self.held.as_ref().bytes.as_ref() }
     }
 
     /// Frees the memory of the bytes before the copy to the device ends, after the bytes were copied elsewhere, if their
     /// type is the runtime's. Afterwards the bytes are empty.
     pub fn release(&mut self) {
-        // SAFETY: the box is owned by `self`, and the bytes are given up first.
+        // SAFETY: the box is owned by `self`. `bytes` and `host_block`, which borrow from `owner`, are cleared before it changes.
         unsafe {
             let held = self.held.as_ptr();
             ((*held).bytes, (*held).host_block) = (NOTHING, None);
@@ -213,8 +216,8 @@ impl OwnedBytes {
 
     /// Returns the block of the device's own [`HostMemory`](crate::staging::HostMemory) that begins with the bytes: a
     /// [`HostBlock`](crate::staging::HostBlock). `None` if they lie elsewhere.
-    pub fn host_block(&self) -> Option<&(dyn Any + 'static)> {
-        // SAFETY: as in `bytes`.
+    pub fn host_block(&self) -> Option<&(dyn Any + Send + Sync)> {
+        // SAFETY: the box is owned by `self`. `owner` lends `host_block` until it is released; `release` clears the field first.
         unsafe { self.held.as_ref().host_block.map(|block| block.as_ref()) }
     }
 }

@@ -215,7 +215,7 @@ impl HostBytes for Staged {
         self.give_back();
     }
 
-    fn host_block(&self, _: Token) -> Option<&(dyn Any + 'static)> {
+    fn host_block(&self, _: Token) -> Option<&(dyn Any + Send + Sync)> {
         match &self.0 {
             StagedIn::Block(block, _, home) if home.memory.get().is_some() => Some(&**block),
             _ => None,

@@ -178,7 +178,7 @@ fn wait_that_would_close_a_cycle_is_an_error_i5() {
     assert_eq!(errors.load(Ordering::Relaxed), 1);
 }
 
-/// I5: whichever clone of a key panics, no flight is left that nobody leads.
+/// I5: whichever clone of a key panics, no flight is left without a leader.
 #[test]
 fn clone_of_a_key_that_panics_leaves_no_flight_i5() {
     thread_local! {

@@ -1,4 +1,4 @@
-//! Why a launch is refused.
+//! Texts of the errors: why a launch is refused, and why a program cannot be compiled for this CPU.
 
 use millstream_ir::nest::{Nest, Op};
 use millstream_protocol::NativeView;

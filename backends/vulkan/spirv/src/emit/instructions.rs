@@ -83,7 +83,7 @@ impl Emit {
         self.value(Op::ExtInst, dtype, &all)
     }
 
-    /// Returns a pointer to a value of this type at a device address, which is aligned to so many bytes.
+    /// Returns a pointer to a value of this type at a device address, which is a multiple of `bytes`.
     pub(crate) fn pointer_at(&mut self, address: Word, of: Word, bytes: u32) -> Word {
         let pointer = self.pointer(StorageClass::PhysicalStorageBuffer, of);
         let id = self.op(Op::ConvertUToPtr, pointer, &[address]);

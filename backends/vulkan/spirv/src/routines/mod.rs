@@ -14,8 +14,9 @@
 //! | `random` | Philox4x32-10 |
 //! | `reduce` | reductions of the threads of a cube or row |
 //!
-//! Within a routine, its own operation is the plain instruction. So are quotients and square roots of floats, which may be wrong by 2.5 units in the last
-//! place: routines give the same guarantees for any such instruction.
+//! `math` has the terms that several of them share. A routine may use its own operation, which is then the plain
+//! instruction. Quotients and square roots of floats are plain instructions in all routines. Vulkan lets them be wrong by
+//! 2.5 units in the last place, and routines give the same guarantees for any such instruction.
 
 mod angle;
 mod defined;
@@ -103,7 +104,7 @@ impl Routine {
         has.then_some(Routine::Binary(op, dtype))
     }
 
-    /// Returns the routine as a function for cubes of so many threads: its launch words are the arguments, and its one
+    /// Returns the routine as a function for cubes of `threads` threads: its launch words are the arguments, and its one
     /// store to a buffer is the result.
     pub(crate) fn function(self, threads: [u32; 3], has_f64: bool) -> Function {
         let k = Builder::new("routine", threads);

@@ -1,6 +1,6 @@
 //! Every operation lowers, to valid modules.
 
-use millstream_ir::ssa::{Builder, Position};
+use millstream_ir::ssa::{Builder, MemoryRef, Position, Val};
 use millstream_ir::{DType, ReduceOp};
 use millstream_kernel_cases::operations::Case;
 use spirv::{Capability, LoopControl, Op, StorageClass};
@@ -127,15 +127,23 @@ fn every_position_is_valid() {
 
 /// Returns the operands of the first such instruction with this operand at a place.
 fn first(module: &Module, op: Op, (place, operand): (usize, u32)) -> Vec<u32> {
-    let mut rest = &module.words[5..];
-    while let [first, ..] = rest {
-        let (instruction, behind) = rest.split_at((first >> 16) as usize);
-        if first & 0xFFFF == op as u32 && instruction[1 + place] == operand {
-            return instruction[1..].to_vec();
-        }
-        rest = behind;
+    let found = instructions(module)
+        .find(|(code, operands)| *code == op as u32 && operands[place] == operand);
+    match found {
+        Some((_, operands)) => operands.to_vec(),
+        None => panic!("the module has no {op:?} of {operand}"),
     }
-    panic!("the module has no {op:?} of {operand}");
+}
+
+/// Returns the code and the operands of each instruction.
+fn instructions(module: &Module) -> impl Iterator<Item = (u32, &[u32])> {
+    let mut rest = &module.words[5..];
+    std::iter::from_fn(move || {
+        let first = rest.first()?;
+        let (instruction, behind) = rest.split_at((first >> 16) as usize);
+        rest = behind;
+        Some((first & 0xFFFF, &instruction[1..]))
+    })
 }
 
 /// Whatever its size, a spilled block is passed by its address alone.
@@ -180,6 +188,56 @@ fn only_loops_over_local_arrays_are_to_be_unrolled() {
         let module = lower(&function, &Target::default()).expect("it lowers");
         first(&module, Op::LoopMerge, (2, control.bits()));
     }
+}
+
+/// Loops are unrolled to at most 64 copies of a statement, also within each other.
+#[test]
+fn unrolled_loops_make_few_copies() {
+    let controls = |counts: &[u32]| {
+        let k = Builder::new("loops", [1; 3]);
+        let local = k.local("l", DType::F32, 4096);
+        nested(&k, counts, k.thread(), local);
+        let module =
+            lower(&k.build().expect("it is valid"), &Target::default()).expect("it lowers");
+        let loops = instructions(&module).filter(|(op, _)| *op == Op::LoopMerge as u32);
+        loops.map(|(_, operands)| operands[2]).collect::<Vec<_>>()
+    };
+    let [unroll, none] = [LoopControl::UNROLL, LoopControl::NONE].map(|control| control.bits());
+    assert_eq!(controls(&[64]), [unroll]);
+    assert_eq!(controls(&[65]), [none]);
+    assert_eq!(controls(&[8, 8]), [unroll, unroll]);
+    assert_eq!(controls(&[16, 16]), [unroll, none]);
+    assert_eq!(controls(&[4096, 4]), [none, unroll]);
+}
+
+/// Writes loops within each other, the innermost of which stores to the array.
+fn nested<'k>(k: &'k Builder, counts: &[u32], at: Val<'k>, to: MemoryRef<'k>) {
+    match counts {
+        [count, inner @ ..] => k.unrolled(*count, |i| nested(k, inner, at + i, to)),
+        [] => to.set(at, 1.0),
+    }
+}
+
+/// Drivers know the number of iterations only if the head of the loop compares the index.
+#[test]
+fn only_loops_with_constant_bounds_compare_the_index() {
+    let ends = |end: fn(&Builder) -> Val<'_>, step: i64| {
+        let k = Builder::new("loops", [1; 3]);
+        let out = k.update("out", DType::I64);
+        k.range(1, end(&k), step, |i| out.set(i, i));
+        let function = k.build().expect("the function is valid");
+        check("a loop", &function);
+        let module = lower(&function, &Target::default()).expect("it lowers");
+        let count = |wanted: Op| {
+            let all = instructions(&module);
+            all.filter(|(op, _)| *op == wanted as u32).count()
+        };
+        (count(Op::Phi), count(Op::UGreaterThan))
+    };
+    assert_eq!(ends(|k| k.bits(DType::I64, 9), 2), (1, 0));
+    assert_eq!(ends(|k| k.scalar("n", DType::I64), 2), (2, 1));
+    // The index behind the last one would exceed `i64`.
+    assert_eq!(ends(|k| k.bits(DType::I64, i64::MAX as u64), 2), (2, 1));
 }
 
 #[test]

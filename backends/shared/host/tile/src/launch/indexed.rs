@@ -1,5 +1,7 @@
-//! Gathers and scatters of a launch: bounds, whether gathers may have long runs, and whether threads may share a
-//! scatter.
+//! Accesses of a launch that need more than strides: gathers and scatters, and inputs that are read across memory.
+//!
+//! # Gathers and scatters
+//! This file checks their bounds, and finds whether gathers may have long runs and whether threads may share a scatter.
 //!
 //! Several indices may name one place, where the order of the stores decides. If a scatter is all that a launch
 //! stores, each thread visits all indices and stores only for a part of the indexed axis, so each place has the order
@@ -7,6 +9,10 @@
 //! two threads instead of 2.5 (row `scatter_add` of `benches/peers/rows`). To sort the indices takes three more passes
 //! and memory; atomic additions, and a table for each thread, make the sum depend on the run or on the number of
 //! threads.
+//!
+//! # Inputs read across memory
+//! Tiles along the fastest axis would use one element of each cache line and evict the rest unused. So the axis along which
+//! the elements lie side by side becomes the second fastest, and tiles are blocks of the two.
 
 use millstream_ir::Nest;
 use millstream_protocol::NativeView;
@@ -116,15 +122,14 @@ impl Launch {
     }
 }
 
-// Inputs read across memory. Tiles along the fastest axis would use one element of each cache line and evict the
-// rest unused.
+// Inputs read across memory.
 
 /// Shorter axes are fast enough as they are.
 const LEN_MIN: usize = 16;
 
 impl Launch {
-    /// If an input of a launch without inner axes is read across memory, moves the axis along which its elements are contiguous next to the fastest
-    /// axis, so that tiles can be blocks of the two. Returns `true` if it did.
+    /// If an input of a launch without inner axes is read across memory, moves the axis along which its elements are
+    /// contiguous next to the fastest axis, so that tiles can be blocks of the two. Returns `true` if it did.
     pub(crate) fn arrange_blocks(&mut self, plan: &Plan) -> bool {
         let rank = self.outer.rank;
         if rank < 2 || self.outer.last() < LEN_MIN {
