@@ -99,7 +99,7 @@ fn end(devices: [Device; 2], callers: Vec<JoinHandle<()>>) {
 /// The last part to begin ends both.
 #[test]
 fn parts_of_two_devices_end_each_other() {
-    walk("parts that end each other", 300, || {
+    walk("parts that end each other", 150, || {
         let devices = open();
         let callers = call(&devices, |caller| {
             let arrived: Arc<Mutex<Vec<ExternalTask>>> = Arc::default();
@@ -161,7 +161,7 @@ fn start_engine() -> (Arc<Link>, JoinHandle<()>) {
 /// The parts go to an engine, quietly or not; threads that wait help it.
 #[test]
 fn waiting_threads_help_the_engine_that_ends_their_parts() {
-    walk("threads that wait help", 300, || {
+    walk("threads that wait help", 150, || {
         let devices = open();
         let (link, engine) = start_engine();
         let helped = link.clone();

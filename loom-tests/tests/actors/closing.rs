@@ -46,7 +46,7 @@ fn assert_all_ended(mut report: Report, submitted: &Submitted) {
 /// I5, I6, I10.
 #[test]
 fn every_request_to_a_closing_simulator_ends() {
-    walk("requests to a simulator that closes", 1_500, || {
+    walk("requests to a simulator that closes", 750, || {
         let sim = sim();
         let findings = sim.findings();
         call_and_close(Device::open_with(sim, options()).unwrap());
@@ -57,7 +57,7 @@ fn every_request_to_a_closing_simulator_ends() {
 /// I5, I6, I10.
 #[test]
 fn every_request_to_a_closing_cpu_ends() {
-    walk("requests to a CPU that closes", 1_000, || {
+    walk("requests to a CPU that closes", 500, || {
         call_and_close(Device::open_with(cpu(), options()).unwrap());
     });
 }
@@ -65,7 +65,7 @@ fn every_request_to_a_closing_cpu_ends() {
 /// I5, I10: two threads close; each close returns only when the device is closed.
 #[test]
 fn two_concurrent_closes_return() {
-    walk("two closes at once", 1_500, || {
+    walk("two closes at once", 750, || {
         let device = Arc::new(Device::open_with(sim(), options()).unwrap());
         let (client, submitted) = (device.new_client(), Submitted::default());
         let callers = start(&client, &submitted, 1, closed);
@@ -87,7 +87,7 @@ fn two_concurrent_closes_return() {
 /// without any request.
 #[test]
 fn a_last_drop_wakes_a_sleeping_device() {
-    walk("a last drop beside a sleeping device", 500, || {
+    walk("a last drop beside a sleeping device", 250, || {
         let device = Device::open_with(sim(), options()).unwrap();
         let client = device.new_client();
         let kept = Arc::new(());
@@ -176,9 +176,9 @@ fn walk_drops(name: &str, place: Place) {
         call_and_drop(place, Device::open_with(sim, options()).unwrap());
         findings.assert_clean();
     };
-    walk(name, 750, on_sim);
+    walk(name, 375, on_sim);
     let on_cpu = move || call_and_drop(place, Device::open_with(cpu(), options()).unwrap());
-    walk(&format!("{name}, on the CPU"), 300, on_cpu);
+    walk(&format!("{name}, on the CPU"), 150, on_cpu);
 }
 
 /// I5, I10.
@@ -221,7 +221,7 @@ fn hold<O: Open>(stream: &Stream) -> Result<(), Error> {
 /// I5, I6, I10: a close waits for a guard; other requests end regardless.
 #[test]
 fn a_close_waits_for_a_guard_and_ends_with_it() {
-    walk("a guard held while the device closes", 1_500, || {
+    walk("a guard held while the device closes", 750, || {
         call_and_close_beside(Device::open_with(sim(), options()).unwrap(), |client| {
             let stream = client.new_stream();
             vec![spawn(move || {

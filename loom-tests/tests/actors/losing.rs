@@ -55,7 +55,7 @@ fn supervise(device: &Arc<Device>, reopens: bool) -> JoinHandle<u32> {
 /// I5, I10.
 #[test]
 fn every_request_to_a_lost_device_ends() {
-    walk("requests to a device that is lost", 1_500, || {
+    walk("requests to a device that is lost", 750, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
         let device = Arc::new(device);
         let (client, submitted) = (device.new_client(), Submitted::default());
@@ -79,7 +79,7 @@ fn every_request_to_a_lost_device_ends() {
 /// I5, I10: the loss and the close happen in any order.
 #[test]
 fn a_lost_device_can_be_closed_at_any_moment() {
-    walk("a device that is lost and closed", 1_500, || {
+    walk("a device that is lost and closed", 750, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
         let (client, submitted) = (device.new_client(), Submitted::default());
         let callers = start(&client, &submitted, 1, gone);
@@ -95,7 +95,7 @@ fn a_lost_device_can_be_closed_at_any_moment() {
 /// I5, I10: a request during the reopening gets the old epoch's answer or the new one's.
 #[test]
 fn a_lost_device_is_reopened_while_callers_submit() {
-    walk("a device that is lost and reopened", 1_000, || {
+    walk("a device that is lost and reopened", 500, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
         let device = Arc::new(device);
         let (client, submitted) = (device.new_client(), Submitted::default());

@@ -54,7 +54,7 @@ fn call_with_tight_limits(device: &Device) {
 /// I5, I6, I12.
 #[test]
 fn every_wait_for_room_ends() {
-    walk("seven threads of three clients, limits of one", 500, || {
+    walk("seven threads of three clients, limits of one", 250, || {
         let sim = sim();
         let findings = sim.findings();
         call_with_tight_limits(&Device::open_with(sim, tight()).unwrap());
@@ -65,7 +65,7 @@ fn every_wait_for_room_ends() {
 /// I5, I6, I12.
 #[test]
 fn every_wait_for_room_on_a_cpu_ends() {
-    walk("limits of one, on the CPU", 300, || {
+    walk("limits of one, on the CPU", 150, || {
         call_with_tight_limits(&Device::open_with(cpu(), tight()).unwrap());
     });
 }
@@ -92,7 +92,7 @@ fn link(client: &ComputeClient, left: u32, ran: &Sender<u32>) -> Result<(), Erro
 /// I6, I8, I12: a callback waits for room in the mailbox, and goes beyond the other limits.
 #[test]
 fn callbacks_that_submit_lose_nothing() {
-    walk("callbacks that submit, limits of one", 300, || {
+    walk("callbacks that submit, limits of one", 150, || {
         let device = Device::open_with(cpu(), tight()).unwrap();
         let (ran, runs) = channel::unbounded();
         let threads = (0..2).map(|_| {
@@ -110,7 +110,7 @@ fn callbacks_that_submit_lose_nothing() {
 /// I5, I12: a caller that waits for room returns when the device closes.
 #[test]
 fn a_close_ends_waits_for_room() {
-    walk("limits of one, and a close", 750, || {
+    walk("limits of one, and a close", 375, || {
         call_and_close(Device::open_with(sim(), tight()).unwrap());
     });
 }

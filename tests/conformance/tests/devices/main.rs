@@ -40,4 +40,5 @@ mod twins;
 use millstream_conformance::{program, suite};
 use support::OnCuda;
 
-suite!(cuda: OnCuda; threads, one_queue, driven);
+// With one queue: the suite on the CPU, and random programs here.
+suite!(cuda: OnCuda; threads, driven);

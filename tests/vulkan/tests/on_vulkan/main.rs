@@ -49,4 +49,5 @@ mod wgsl;
 
 use subject::OnVulkan;
 
-millstream_conformance::suite!(vulkan: OnVulkan; threads, one_queue, driven);
+// With one queue: the suite on the CPU, and random programs here.
+millstream_conformance::suite!(vulkan: OnVulkan; threads, driven);
