@@ -34,7 +34,7 @@ impl OpenBlock {
         let end = offset + bytes.max(1).next_multiple_of(ALIGNMENT as usize);
         (end <= BLOCK_BYTES).then(|| {
             self.used = end;
-            // SAFETY: the memory has `BLOCK_BYTES` bytes.
+            // SAFETY: the memory has `BLOCK_BYTES` bytes, of which each is given out once.
             unsafe { Staged::part(memory, offset, bytes) }
         })
     }
@@ -63,7 +63,7 @@ impl UploadMemory {
                 used: bytes.max(1).next_multiple_of(ALIGNMENT as usize),
             };
         }
-        // SAFETY: the memory has at least `bytes` bytes.
+        // SAFETY: the memory has at least `bytes` bytes, and other parts begin behind them.
         Ok(unsafe { Staged::part(memory, 0, bytes) })
     }
 }

@@ -54,8 +54,9 @@ pub(crate) mod tests {
     /// Forks. Returns whether `child` returned `true` in the child, within a minute.
     pub(crate) fn in_child(child: impl FnOnce() -> bool) -> bool {
         let mut status = 0;
-        // SAFETY: the child makes calls that a signal handler may make, and ends without the exit handlers, which are the
-        // parent's. If it hangs, the alarm ends it: no handler is set. The status is a local.
+        // SAFETY: the child takes no lock that another thread may have held, but the allocator's, which `fork` keeps usable. It
+        // ends without the exit handlers, which are the parent's. If it hangs, the alarm ends it: no handler is set. The status
+        // is a local.
         unsafe {
             match libc::fork() {
                 0 => {

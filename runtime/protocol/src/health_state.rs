@@ -256,28 +256,20 @@ mod tests {
     }
 
     /// I5: a child that was forked while a thread held the lock learns that its device is closed.
-    #[cfg(all(unix, not(miri)))]
+    #[cfg(all(unix, not(any(miri, loom, shuttle))))]
     #[test]
     fn forked_child_takes_no_lock_i5() {
+        use crate::process::tests::in_child;
+
         let health_state = Arc::new(HealthState::default());
-        let mut status = 0;
         health_state.change_if(LOST, || {
-            // SAFETY: the child makes calls that a signal handler may make, and ends; if it hangs, the alarm ends it.
-            unsafe {
-                match libc::fork() {
-                    0 => {
-                        libc::alarm(60);
-                        let mut watch = std::mem::ManuallyDrop::new(health_state.watch());
-                        let next = watch.poll_changed(&mut Context::from_waker(Waker::noop()));
-                        let closed = health_state.health() == Health::Closed;
-                        libc::_exit(i32::from(!closed || next != Poll::Ready(None)));
-                    }
-                    child => assert_eq!(libc::waitpid(child, &raw mut status, 0), child),
-                }
-            }
+            assert!(in_child(|| {
+                let mut watch = std::mem::ManuallyDrop::new(health_state.watch());
+                let next = watch.poll_changed(&mut Context::from_waker(Waker::noop()));
+                health_state.health() == Health::Closed && next == Poll::Ready(None)
+            }));
             true
         });
-        assert_eq!(status, 0);
         assert_eq!(health_state.health(), LOST);
     }
 

@@ -78,3 +78,24 @@ mod forks {
         }
     }
 }
+
+#[cfg(all(test, unix, not(any(miri, loom, shuttle))))]
+pub(crate) mod tests {
+    /// Forks. Returns whether `child` returned `true` in the child, within a minute.
+    pub(crate) fn in_child(child: impl FnOnce() -> bool) -> bool {
+        let mut status = 0;
+        // SAFETY: the child takes no lock that another thread may have held, but the allocator's, which `fork` keeps usable. It
+        // ends without the exit handlers, which are the parent's. If it hangs, the alarm ends it: no handler is set. The status
+        // is a local.
+        unsafe {
+            match libc::fork() {
+                0 => {
+                    libc::alarm(60);
+                    libc::_exit(i32::from(!child()));
+                }
+                process => assert_eq!(libc::waitpid(process, &raw mut status, 0), process),
+            }
+        }
+        status == 0
+    }
+}

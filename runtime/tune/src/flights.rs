@@ -120,10 +120,13 @@ impl<K: Hash + Eq + Clone> Flights<K> {
         }
         state.wait.insert(here, key.clone());
         // If the key's own code panics: an edge that stays would be taken for a deadlock.
-        let _ended = AtEnd(|| drop(lock(&self.state).wait.remove(&here)));
+        let _ended = AtEnd(|| {
+            let _edge = lock(&self.state).wait.remove(&here);
+        });
         let is_tuned = |state: &mut State<K>| state.tune.contains_key(key);
         let state = self.ended.wait_while(state, is_tuned);
-        // Before another thread sees the edge of one that no longer waits.
+        // Under the lock of the last look: no other thread sees the edge of one that no longer waits. The key is dropped after
+        // the lock.
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let edge = state.wait.remove(&here);
         drop(state);

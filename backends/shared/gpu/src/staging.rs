@@ -33,10 +33,10 @@ pub struct Staged<B> {
 }
 
 impl<B: StagingBlock> Staged<B> {
-    /// Returns `bytes` bytes of a block of the caller's from byte `offset` on, which it gives out once.
+    /// Returns `bytes` bytes of a block of the caller's from byte `offset` on.
     ///
     /// # Safety
-    /// The block has `offset + bytes` bytes.
+    /// The block has `offset + bytes` bytes, and no other part of it has one of these.
     pub unsafe fn part(block: Arc<B>, offset: usize, bytes: usize) -> Self {
         Self {
             block,

@@ -104,32 +104,43 @@ impl Buffer {
         let mut failed = Code::of("vkAllocateMemory")(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
         for kind in best.into_iter().chain(other.filter(|_| other != best)) {
             info.memory_type_index = kind;
-            // SAFETY: the info is valid; the device has addresses of buffers.
-            let memory = match unsafe { context.device.allocate_memory(&info, None) } {
-                Ok(memory) => memory,
-                Err(code) => {
-                    failed = Code::of("vkAllocateMemory")(code);
-                    continue;
-                }
-            };
-            (self.memory, self.bytes) = (memory, needs.size);
-            if needed != host {
-                return Ok(());
-            }
-            let (all, none) = (vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
-            // SAFETY: the host can access the memory, which is mapped once.
-            match unsafe { context.device.map_memory(memory, 0, all, none) } {
-                Ok(start) => {
-                    self.mapped = NonNull::new(start.cast());
+            match allocate(&context.device, &info, needed == host) {
+                Ok((memory, mapped)) => {
+                    (self.memory, self.bytes, self.mapped) = (memory, needs.size, mapped);
                     return Ok(());
                 }
-                Err(code) => failed = Code::of("vkMapMemory")(code),
+                Err(code) => failed = code,
             }
-            self.memory = vk::DeviceMemory::null();
-            // SAFETY: nothing uses the memory, which this function allocated.
-            unsafe { context.device.free_memory(memory, None) };
+            // A loss must not pass for missing memory, even if the driver reports it once.
+            if failed.is_loss() {
+                break;
+            }
         }
         Err(failed)
+    }
+}
+
+/// Allocates memory of one type, and maps it if `is_mapped`.
+fn allocate(
+    device: &ash::Device,
+    info: &vk::MemoryAllocateInfo<'_>,
+    is_mapped: bool,
+) -> Result<(vk::DeviceMemory, Option<NonNull<u8>>), Code> {
+    // SAFETY: the info is valid; the device has addresses of buffers.
+    let memory =
+        unsafe { device.allocate_memory(info, None) }.map_err(Code::of("vkAllocateMemory"))?;
+    if !is_mapped {
+        return Ok((memory, None));
+    }
+    let (all, none) = (vk::WHOLE_SIZE, vk::MemoryMapFlags::empty());
+    // SAFETY: the host can access the memory, which is mapped once.
+    match unsafe { device.map_memory(memory, 0, all, none) } {
+        Ok(start) => Ok((memory, NonNull::new(start.cast()))),
+        Err(code) => {
+            // SAFETY: nothing uses the memory.
+            unsafe { device.free_memory(memory, None) };
+            Err(Code::of("vkMapMemory")(code))
+        }
     }
 }
 

@@ -15,9 +15,6 @@ use crate::measures::Figures;
 /// The number of streams, and of tasks, whose heap bytes are measured: just below a power of two, as for buffers.
 const WEIGHED: usize = 16_000;
 
-/// Tasks that the queue takes before streams hold tasks: the default of a device.
-const IN_FLIGHT: usize = 512;
-
 fn runtime_bytes(ours: &Ours) -> i64 {
     // First, because the answer comes after all earlier messages.
     let device = ours.device_bytes() as i64;
@@ -54,15 +51,13 @@ pub(crate) fn bytes_per_task() -> Figures {
             ours.launch_one(&buffer);
         }
         // The device itself answers, so it has taken all earlier messages.
-        ours.client.stats().wait().expect("the device is open");
+        ours.client.stats().wait().expect("the device is open")
     };
     let before = runtime_bytes(&ours);
-    launch();
+    // The queue takes as many as its depth by measured time.
+    let held = launch().tasks_held;
     let after = runtime_bytes(&ours);
     // The device never drains; the process ends without it.
     std::mem::forget((ours, buffer));
-    vec![(
-        "bytes",
-        (after - before) as f64 / (WEIGHED - IN_FLIGHT) as f64,
-    )]
+    vec![("bytes", (after - before) as f64 / held as f64)]
 }

@@ -127,10 +127,11 @@ impl Drop for HostDone {
 /// error, it has had no effect, and the task fails with that reason.
 pub type CustomWork = Box<dyn FnOnce(&dyn Any) -> Result<(), Refused> + Send>;
 
-#[cfg(all(test, unix, not(miri)))]
+#[cfg(all(test, unix, not(any(miri, loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::failure::{Failure, Reason};
+    use crate::process::tests::in_child;
 
     /// I5: the end of a task reports nothing in a forked child, where its report might wait for a lock for ever.
     #[test]
@@ -143,30 +144,20 @@ mod tests {
                 sender.send(completed).unwrap();
             })
         };
-        let (dropped, ended) = (done(), done());
+        let mut ends = Some((done(), done()));
         let failed = || {
             HostOutcome::Failed(Failure::not_run(
                 &"task".into(),
                 Reason::Refused("planned".into()),
             ))
         };
-        // SAFETY: the child makes calls that a signal handler may make, and ends; if it hangs, the alarm ends it.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: no handler is set, so the signal ends the child.
-            unsafe { libc::alarm(60) };
+        let mut end = || {
+            let (dropped, ended) = ends.take().unwrap();
             drop(dropped);
             ended.end(failed());
-            let is_silent = reported.try_recv().is_err();
-            // SAFETY: ends the child without the exit handlers, which are the parent's.
-            unsafe { libc::_exit(i32::from(!is_silent)) };
-        }
-        let mut status = 0;
-        // SAFETY: the status is a local.
-        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-        assert_eq!((waited, status), (child, 0));
-        drop(dropped);
-        ended.end(failed());
-        assert_eq!(reported.try_iter().collect::<Vec<_>>(), [true, false]);
+            reported.try_iter().collect::<Vec<_>>()
+        };
+        assert!(in_child(|| end().is_empty()));
+        assert_eq!(end(), [true, false]);
     }
 }
