@@ -110,6 +110,28 @@ impl<'a> Scanner<'a> {
         Err(self.expected(what, token))
     }
 
+    /// Takes a string in quotes, in which `\\` stands before quotes and itself.
+    pub fn string(&mut self, what: &str) -> Result<String, TextError> {
+        match self.take_next() {
+            "\"" => {}
+            found => return Err(self.expected(what, found)),
+        }
+        let mut string = String::new();
+        let mut letters = self.text[self.at..].char_indices();
+        while let Some((at, letter)) = letters.next() {
+            let letter = match letter {
+                '"' => {
+                    self.at += at + 1;
+                    return Ok(string);
+                }
+                '\\' => letters.next().map_or(letter, |(_, letter)| letter),
+                letter => letter,
+            };
+            string.push(letter);
+        }
+        Err(self.error("the string does not end: close it with `\"`"))
+    }
+
     /// Takes a number.
     pub fn number<T: FromStr>(&mut self, what: &str) -> Result<T, TextError> {
         let token = self.take_next();

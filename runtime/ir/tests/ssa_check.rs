@@ -142,6 +142,79 @@ fn function_without_further_statements_is_valid() {
      for %5 in %1 .. %2 step %2 { %6: f32 = load v  %7: bool = lt %6 %6  if %7 { barrier }  if %9 { store v = %4 } }",
     "only some threads of a cube may reach"
 )]
+// A statement that leaves a block, where it cannot.
+#[case("break", "`break` is outside of a loop: use `return`")]
+#[case(
+    "%4: bool = lt %1 %2  if %4 { continue }",
+    "`continue` is outside of a loop"
+)]
+#[case("return barrier", "`return` must be the last statement of its block")]
+#[case(
+    "loop { break store y[%0] = %3 }",
+    "`break` must be the last statement of its block"
+)]
+#[case(
+    "for %4 in %0 .. %1 step %2 { continue line 3 }",
+    "`continue` must be the last"
+)]
+#[case("loop { }", "`loop` never ends: leave it by `break` or `return`")]
+#[case("loop { for %4 in %0 .. %1 step %2 { break } }", "`loop` never ends")]
+#[case("loop { loop { break } continue }", "`loop` never ends")]
+// Only some threads leave a loop, an iteration or the function before a barrier.
+#[case(
+    "%4: bool = lt %0 %1  loop { if %4 { break } barrier }",
+    "only some threads of a cube may reach `barrier`"
+)]
+#[case(
+    "%4: bool = lt %0 %1  loop { barrier if %4 { break } }",
+    "only some threads of a cube may reach `barrier`"
+)]
+#[case(
+    "%4: bool = lt %0 %1  for %5 in %1 .. %2 step %2 { barrier if %4 { break } }",
+    "only some threads of a cube may reach `barrier`"
+)]
+#[case(
+    "%4: bool = lt %0 %1  for %5 in %1 .. %2 step %2 { if %4 { continue } else { } barrier }",
+    "only some threads of a cube may reach `barrier`"
+)]
+#[case(
+    "%4: bool = lt %0 %1  if %4 { return } barrier",
+    "only some threads of a cube may reach `barrier`"
+)]
+#[case(
+    "%4: bool = lt %0 %1  loop { loop { if %4 { return } break } break } barrier",
+    "only some threads of a cube may reach `barrier`"
+)]
+#[case(
+    "%4: bool = lt %0 %1  for %5 in %1 .. %2 step %2 { barrier loop { if %4 { return } else { break } } }",
+    "only some threads of a cube may reach `barrier`"
+)]
+#[case(
+    "%4: bool = lt %1 %2  %5: bool = lt %0 %1
+     loop { if %4 { if %5 { continue } } else { break } barrier }",
+    "only some threads of a cube may reach `barrier`"
+)]
+// A uniform value is stored, for each thread as often as it runs the loop.
+#[case(
+    "%4: bool = lt %0 %1  loop { %5: f32 = const 1.0  store v = %5  if %4 { break } }
+     %6: f32 = load v  %7: bool = lt %6 %6  if %7 { barrier }",
+    "only some threads of a cube may reach `barrier`"
+)]
+// .. or behind a `continue`, or a `return`, of some.
+#[case(
+    "%4: bool = lt %0 %1  %5: f32 = const 1.0
+     for %6 in %1 .. %2 step %2 { if %4 { continue } store v = %5 }
+     %7: f32 = load v  %8: bool = lt %7 %7  if %8 { barrier }",
+    "only some threads of a cube may reach `barrier`"
+)]
+#[case(
+    "line 12  %4: bool = lt %0 %1  line 13  if %4 { line 14 barrier }",
+    "only some threads of a cube may reach `barrier` at line 14"
+)]
+#[case(
+    "line 12  %4: i64 = add %2 %3",
+    "`%4: i64 = add %2 %3` at line 12 expects"
+)]
 fn invalid_statement_is_rejected_with_its_reason(#[case] body: &str, #[case] why: &str) {
     let error = with(body)
         .check()
@@ -158,6 +231,37 @@ fn invalid_statement_is_rejected_with_its_reason(#[case] body: &str, #[case] why
     "%4: f32 = const 1.0  store v = %4  %5: f32 = load v  %6: bool = lt %5 %4  if %6 { barrier }"
 )]
 #[case("%4: i64 = scalar n  for %5 in %1 .. %4 step %2 { %6: f32 = reduce cube sum %3  barrier }")]
+// A `while` with a uniform condition.
+#[case(
+    "%4: f32 = const 8.0
+     loop { %5: f32 = load v  %6: bool = lt %5 %4  %7: bool = not %6  if %7 { break }
+            barrier  %8: f32 = add %5 %4  store v = %8  %9: f32 = reduce cube sum %3 }
+     barrier"
+)]
+// Threads meet behind a loop that they leave one by one, and behind the iteration that some end early.
+#[case("%4: bool = lt %0 %1  loop { if %4 { break } return }  line 1")]
+#[case("%4: bool = lt %0 %1  loop { if %4 { break } }  barrier")]
+#[case(
+    "%4: bool = lt %0 %1  for %5 in %0 .. %1 step %2 { if %4 { continue } else { break } }  barrier"
+)]
+#[case(
+    "%4: bool = lt %0 %1  for %5 in %1 .. %2 step %2 { barrier  if %4 { continue } store y[%0] = %3 }"
+)]
+#[case("%4: bool = lt %0 %1  for %5 in %1 .. %2 step %2 { loop { if %4 { break } } barrier }")]
+// All threads return, or none.
+#[case("%4: bool = lt %1 %2  if %4 { return }  barrier")]
+#[case(
+    "%4: bool = lt %1 %2  %5: bool = lt %0 %1  if %4 { loop { if %5 { break } } return } barrier"
+)]
+#[case(
+    "%4: bool = lt %1 %2  %5: bool = lt %0 %1
+     loop { if %4 { loop { if %5 { continue } break } } else { barrier break } barrier }"
+)]
+// The `continue` of some threads in one branch does not concern the other one.
+#[case(
+    "%4: bool = lt %1 %2  %5: bool = lt %0 %1
+     loop { if %4 { if %5 { continue } } else { barrier break } }"
+)]
 fn barrier_under_uniform_control_flow_is_accepted(#[case] body: &str) {
     assert_eq!(with(body).check(), Ok(()));
 }
@@ -194,6 +298,86 @@ fn names_sizes_and_limits_are_checked() {
     let text = format!("kernel k threads 1 1 1 {{ %0: bool = const true {deep} }}");
     let error = millstream_ir::ssa::parse(&text).expect_err("the blocks are nested too deeply");
     assert!(error.to_string().contains("nested blocks"), "{error}");
+}
+
+#[rstest]
+#[case("read x: f32[n] scalar n: u64", Ok(()))]
+#[case(
+    "read x: f32[n] scalar n: i64",
+    Err("the length of `x`, `n`, has type i64: declare it as u64")
+)]
+#[case("read x: f32", Err("accesses are checked, but `x` has no length"))]
+#[case("file \"a\nb\"", Err("has control characters"))]
+fn lengths_of_checked_functions_are_checked(
+    #[case] head: &str,
+    #[case] expected: Result<(), &str>,
+) {
+    let text = format!("kernel k threads 1 1 1 checked {head} {{ }}");
+    let function = millstream_ir::ssa::parse(&text).expect("the text is valid");
+    match (function.check(), expected) {
+        (Ok(()), Ok(())) => {}
+        (Err(error), Err(why)) => assert!(error.to_string().contains(why), "{error}"),
+        (found, expected) => panic!("expected {expected:?}, got {found:?}"),
+    }
+    let mut function = function;
+    if let Some(param) = function.params.first_mut() {
+        param.len = Some(7);
+        let error = function.check().expect_err("there is no such scalar");
+        assert!(
+            error.to_string().contains("which does not exist"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn builder_drops_what_follows_a_statement_that_leaves_the_block() {
+    let k = Builder::new("k", [32, 1, 1]);
+    let y = k.update("y", DType::I64);
+    let n = k.len(y).cast(DType::I64);
+    k.file("src/a \"b\".rs");
+    k.line(3);
+    k.line(4);
+    let i = k.index();
+    k.when(!i.lt(n), || {
+        k.return_();
+        y.set(i, i * 7);
+        k.range(0, i, 1, |j| y.set(j, k.var("v", j * i).get()));
+    });
+    let steps = k.var("steps", 0_i64);
+    k.while_(
+        || steps.get().lt(i),
+        || {
+            k.line(12);
+            steps.set(steps.get() + 1);
+            k.either(
+                steps.get().lt(3),
+                || {
+                    k.continue_();
+                    k.barrier();
+                },
+                || {
+                    k.break_();
+                    k.loop_(|| y.set(i + 5, 1));
+                },
+            );
+        },
+    );
+    // The product was computed where it is never executed.
+    y.set(i, i * 7);
+    k.check_bounds();
+    let function = k.build().expect("the function is valid");
+    assert_eq!(
+        (function.params[0].len, &*function.scalars[0].name),
+        (Some(0), "y_len")
+    );
+    let text = function.to_string();
+    assert!(text.starts_with("kernel k threads 32 1 1 checked\n  file \"src/a \\\"b\\\".rs\"\n  update y: i64[y_len]\n"), "{text}");
+    assert!(
+        !text.contains("barrier") && !text.contains("line 3"),
+        "{text}"
+    );
+    assert_eq!(millstream_ir::ssa::parse(&text), Ok(function), "{text}");
 }
 
 #[test]

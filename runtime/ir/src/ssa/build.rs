@@ -1,5 +1,6 @@
 //! The user's interface of a builder: buffers, constants, positions, loops and branches. `builder` has the state.
 
+use super::builder::Len;
 use super::handles::{MemoryRef, Operand, Val, Var};
 use super::{Array, Axis, Builder, Memory, Op, Param, Position, Scalar, Stmt, Type};
 use crate::DType;
@@ -24,8 +25,40 @@ impl Builder {
     /// Adds a buffer.
     pub fn param(&self, name: impl Into<String>, dtype: DType, mode: BufferMode) -> MemoryRef<'_> {
         let name = name.into();
-        let place = self.add(|f| &mut f.params, Param { name, dtype, mode });
+        let param = Param {
+            name,
+            dtype,
+            mode,
+            len: None,
+        };
+        let place = self.add(|f| &mut f.params, param);
         MemoryRef::new(self, Memory::Param(place), dtype)
+    }
+
+    /// Returns the number of elements, `u64`. That of a buffer is a launch word, `{name}_len`, which the first call adds.
+    pub fn len<'k>(&'k self, memory: MemoryRef<'k>) -> Val<'k> {
+        let of = DType::U64.into();
+        match self.len_of(memory) {
+            Len::Scalar(index) => self.value(of, Op::Scalar(index)),
+            Len::Elements(len) => self.bits(of, len.into()),
+        }
+    }
+
+    /// Makes devices check accesses, as [`Function::checked`](super::Function::checked) describes. The length of each
+    /// buffer is a launch word then: [`Builder::build`] adds those that [`Builder::len`] has not added.
+    pub fn check_bounds(&self) {
+        self.change(|function| function.checked = true);
+    }
+
+    /// Sets the source file, for messages.
+    pub fn file(&self, name: impl Into<String>) {
+        let name = name.into();
+        self.change(|function| function.file = name);
+    }
+
+    /// Says that the statements from here on come from this line of the source file; 0 if unknown.
+    pub fn line(&self, line: u32) {
+        self.push(Stmt::Line(line));
     }
 
     /// Adds a launch word, and reads it.
@@ -146,6 +179,36 @@ impl Builder {
             unroll,
             body,
         });
+    }
+
+    /// Adds a block that is repeated until [`Builder::break_`] or [`Builder::return_`] leaves it.
+    pub fn loop_(&self, body: impl FnOnce()) {
+        let body = self.block(body);
+        self.push(Stmt::Loop { body });
+    }
+
+    /// Adds a block that is repeated as long as the condition, which is computed before each iteration, is true.
+    pub fn while_<'k>(&'k self, condition: impl FnOnce() -> Val<'k>, body: impl FnOnce()) {
+        self.loop_(|| {
+            let ends = !condition();
+            self.when(ends, || self.break_());
+            body();
+        });
+    }
+
+    /// Leaves the innermost loop. What the same block adds behind it is dropped, as it is never executed.
+    pub fn break_(&self) {
+        self.push(Stmt::Break);
+    }
+
+    /// Goes on with the next iteration of the innermost loop. What the same block adds behind it is dropped.
+    pub fn continue_(&self) {
+        self.push(Stmt::Continue);
+    }
+
+    /// Ends the thread. What the same block adds behind it is dropped.
+    pub fn return_(&self) {
+        self.push(Stmt::Return);
     }
 
     /// Adds statements that run if the condition is true.

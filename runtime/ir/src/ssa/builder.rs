@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use super::{Block, Function, Op, Stmt, Type, ValueId};
-use crate::ProgramError;
+use super::{Array, Block, Function, Memory, MemoryRef, Op, Scalar, Stmt, Type, ValueId};
+use crate::{DType, ProgramError};
 
 /// Builds a [`Function`]: values are Rust values with operators.
 ///
@@ -36,6 +36,7 @@ use crate::ProgramError;
 /// ```
 ///
 /// [`Builder::build`] returns the first error. An operation that was computed before from the same values is reused.
+/// What a block adds behind its `break_`, `continue_` or `return_` is never executed, and dropped.
 #[derive(Debug)]
 pub struct Builder {
     state: RefCell<State>,
@@ -56,6 +57,26 @@ struct State {
 struct OpenBlock {
     body: Block,
     computed: HashMap<(Type, Op), ValueId>,
+    /// Whether what is added from here on is never executed.
+    is_dead: bool,
+}
+
+/// The id of all values that are never computed. No statement that names it is kept.
+const DEAD: ValueId = ValueId::MAX;
+
+/// The number of elements of memory.
+pub(super) enum Len {
+    /// The launch word that has it.
+    Scalar(u16),
+    /// The number.
+    Elements(u32),
+}
+
+impl State {
+    /// Returns whether what is added now is never executed.
+    fn is_dead(&self) -> bool {
+        self.open.last().is_some_and(|open| open.is_dead)
+    }
 }
 
 impl Builder {
@@ -77,6 +98,12 @@ impl Builder {
     /// # Errors
     /// The first error.
     pub fn build(self) -> Result<Function, ProgramError> {
+        let params = self.state.borrow().function.params.len();
+        if self.state.borrow().function.checked {
+            for param in 0..u16::try_from(params).unwrap_or(u16::MAX) {
+                self.len_of_param(param);
+            }
+        }
         let State {
             mut function,
             open,
@@ -124,8 +151,45 @@ impl Builder {
         unique
     }
 
+    /// Changes the function.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Function) -> T) -> T {
+        change(&mut self.state.borrow_mut().function)
+    }
+
+    /// Returns the number of elements of memory; that of a buffer becomes a launch word.
+    pub(super) fn len_of(&self, memory: MemoryRef<'_>) -> Len {
+        let len = |arrays: &[Array], index: u16| Len::Elements(arrays[usize::from(index)].len);
+        match self.checked_memory(memory) {
+            None => Len::Elements(0),
+            Some(Memory::Param(param)) => Len::Scalar(self.len_of_param(param)),
+            Some(Memory::Shared(index)) => self.change(|function| len(&function.shared, index)),
+            Some(Memory::Local(index)) => self.change(|function| len(&function.locals, index)),
+        }
+    }
+
+    /// Returns the launch word with the number of elements of a buffer, which the first call adds.
+    fn len_of_param(&self, param: u16) -> u16 {
+        let param = usize::from(param);
+        let known = self.change(|function| match function.params[param].len {
+            Some(index) => Ok(index),
+            None => Err(format!("{}_len", function.params[param].name)),
+        });
+        known.unwrap_or_else(|name| {
+            let (name, dtype) = (self.unique_name(name), DType::U64);
+            let index = self.add(|function| &mut function.scalars, Scalar { name, dtype });
+            self.change(|function| function.params[param].len = Some(index));
+            index
+        })
+    }
+
     pub(super) fn block(&self, body: impl FnOnce()) -> Block {
-        self.state.borrow_mut().open.push(OpenBlock::default());
+        let mut state = self.state.borrow_mut();
+        let is_dead = state.is_dead();
+        state.open.push(OpenBlock {
+            is_dead,
+            ..OpenBlock::default()
+        });
+        drop(state);
         body();
         let open = self.state.borrow_mut().open.pop();
         open.map_or_else(Block::new, |open| open.body)
@@ -133,14 +197,25 @@ impl Builder {
 
     pub(super) fn push(&self, stmt: Stmt) {
         let mut state = self.state.borrow_mut();
-        if let Some(open) = state.open.last_mut() {
+        if let Some(open) = state.open.last_mut()
+            && !open.is_dead
+        {
+            open.is_dead = stmt.is_terminator();
+            // The last of several lines counts.
+            if let (Stmt::Line(_), Some(Stmt::Line(_))) = (&stmt, open.body.last()) {
+                open.body.pop();
+            }
             open.body.push(stmt);
         }
     }
 
     /// Returns a new value, without a statement that defines it.
     pub(super) fn fresh_id(&self, of: Type) -> ValueId {
-        let values = &mut self.state.borrow_mut().function.values;
+        let mut state = self.state.borrow_mut();
+        if state.is_dead() {
+            return DEAD;
+        }
+        let values = &mut state.function.values;
         let id = values.len() as ValueId;
         values.push(of);
         id
@@ -160,7 +235,9 @@ impl Builder {
         }
         let value = self.fresh_id(of);
         let mut state = self.state.borrow_mut();
-        if let Some(open) = state.open.last_mut() {
+        if let Some(open) = state.open.last_mut()
+            && !open.is_dead
+        {
             let op = key.1.clone();
             if pure {
                 open.computed.insert(key, value);
@@ -170,9 +247,10 @@ impl Builder {
         value
     }
 
-    pub(super) fn check_owner(&self, other: &Builder) {
-        if !std::ptr::eq(self, other) {
-            self.state.borrow_mut().foreign = true;
-        }
+    /// Returns whether it is this builder. Otherwise [`Builder::build`] will fail.
+    pub(super) fn check_owner(&self, other: &Builder) -> bool {
+        let is_own = std::ptr::eq(self, other);
+        self.state.borrow_mut().foreign |= !is_own;
+        is_own
     }
 }

@@ -3,8 +3,8 @@
 mod operation;
 
 use super::{
-    ACCESS_BYTES_MAX, Array, Block, DEPTH_MAX, Function, LOCAL_BYTES_MAX, Memory, SHARED_BYTES_MAX,
-    Stmt, THREADS_MAX, Type, ValueId, uniform,
+    ACCESS_BYTES_MAX, Array, Block, DEPTH_MAX, Function, LOCAL_BYTES_MAX, Memory, Param,
+    SHARED_BYTES_MAX, Stmt, THREADS_MAX, Type, ValueId, uniform,
 };
 use crate::error::Checked;
 use crate::nest::BufferMode;
@@ -28,6 +28,8 @@ impl Function {
             function: self,
             defined: vec![Definition::Undefined; self.values.len()],
             constants,
+            line: 0,
+            loops: Vec::new(),
         };
         check.block(&self.body, 0)?;
         uniform::check(self)
@@ -53,6 +55,33 @@ impl Function {
                     "the name `{name}` is used twice: give each item its own"
                 )));
             }
+        }
+        if self.file.chars().any(char::is_control) {
+            return Err(ProgramError::new(format!(
+                "the file name {:?} has control characters: remove them",
+                self.file
+            )));
+        }
+        self.check_lens()
+    }
+
+    fn check_lens(&self) -> Result<(), ProgramError> {
+        for Param { name, len, .. } in &self.params {
+            let len = len.map(|len| self.scalars.get(usize::from(len)).ok_or(len));
+            let why = match len {
+                None if self.checked => format!(
+                    "accesses are checked, but `{name}` has no length: add a scalar of type u64, and `[its name]` behind the type of `{name}`"
+                ),
+                Some(Err(len)) => {
+                    format!("the length of `{name}` is scalar {len}, which does not exist")
+                }
+                Some(Ok(scalar)) if scalar.dtype != DType::U64 => format!(
+                    "the length of `{name}`, `{}`, has type {}: declare it as u64",
+                    scalar.name, scalar.dtype
+                ),
+                _ => continue,
+            };
+            return Err(ProgramError::new(why));
         }
         Ok(())
     }
@@ -105,6 +134,10 @@ struct Check<'a> {
     defined: Vec<Definition>,
     /// The bits of constant values.
     constants: Vec<Option<u64>>,
+    /// The line of the source file.
+    line: u32,
+    /// The loops around the statement, and whether a `break` or a `return` was found that leaves each.
+    loops: Vec<bool>,
 }
 
 impl Check<'_> {
@@ -114,7 +147,13 @@ impl Check<'_> {
             return Err(ProgramError::too_many("nested blocks", given, limit));
         }
         let mut in_scope = Vec::new();
-        for stmt in body {
+        for (index, stmt) in body.iter().enumerate() {
+            if stmt.is_terminator() && index + 1 < body.len() {
+                let at = At(self.function, stmt, self.line);
+                return Err(at.error(
+                    "must be the last statement of its block: remove the statements behind it, which are never executed",
+                ));
+            }
             self.stmt(stmt, depth, &mut in_scope)?;
         }
         self.end(&in_scope);
@@ -133,7 +172,7 @@ impl Check<'_> {
         depth: usize,
         in_scope: &mut Vec<ValueId>,
     ) -> Result<(), ProgramError> {
-        let at = At(self.function, stmt);
+        let at = At(self.function, stmt, self.line);
         match stmt {
             Stmt::Let { value, op } => {
                 let mut operands = Ok(());
@@ -205,12 +244,42 @@ impl Check<'_> {
                 }
                 self.define(*index, at)?;
                 at.same(DType::I64, self.function.values[*index as usize])?;
-                self.block(body, depth + 1)?;
+                self.repeated(body, depth + 1)?;
                 self.end(&[*index]);
+                Ok(())
+            }
+            Stmt::Loop { body } => match self.repeated(body, depth + 1)? {
+                true => Ok(()),
+                false => Err(at.error(
+                    "never ends: leave it by `break` or `return`, below a condition that becomes true",
+                )),
+            },
+            Stmt::Break | Stmt::Continue => match self.loops.last_mut() {
+                Some(is_left) => {
+                    *is_left |= matches!(stmt, Stmt::Break);
+                    Ok(())
+                }
+                None => Err(at.error(
+                    "is outside of a loop: use `return` to end the thread, or put it into a loop",
+                )),
+            },
+            Stmt::Return => {
+                self.loops.fill(true);
+                Ok(())
+            }
+            Stmt::Line(line) => {
+                self.line = *line;
                 Ok(())
             }
             Stmt::Barrier => Ok(()),
         }
+    }
+
+    /// Checks the block of a loop. Returns whether a `break` or a `return` leaves the loop.
+    fn repeated(&mut self, body: &Block, depth: usize) -> Result<bool, ProgramError> {
+        self.loops.push(false);
+        self.block(body, depth)?;
+        Ok(self.loops.pop().unwrap_or_default())
     }
 
     /// Returns the type of a value that is used here.
@@ -252,9 +321,9 @@ impl Check<'_> {
     }
 }
 
-/// The statement that is checked.
+/// The statement that is checked, and its line in the source file.
 #[derive(Clone, Copy)]
-struct At<'a>(&'a Function, &'a Stmt);
+struct At<'a>(&'a Function, &'a Stmt, u32);
 
 impl At<'_> {
     fn width(self, given: Type) -> ProgramError {
@@ -266,6 +335,6 @@ impl At<'_> {
 
 impl Checked for At<'_> {
     fn error(self, why: impl std::fmt::Display) -> ProgramError {
-        ProgramError::new(format!("`{}` {why}", self.0.line(self.1)))
+        ProgramError::new(format!("{} {why}", self.0.quoted(self.1, self.2)))
     }
 }

@@ -337,6 +337,11 @@ impl Builder {
         value.id()
     }
 
+    /// Returns a memory's place in the function. Records an error if it belongs to another builder.
+    pub(super) fn checked_memory(&self, memory: MemoryRef<'_>) -> Option<Memory> {
+        self.check_owner(memory.builder).then_some(memory.memory)
+    }
+
     pub(super) fn reduce<'k>(&'k self, scope: Scope, op: ReduceOp, value: Val<'k>) -> Val<'k> {
         self.value(value.of(), Op::Reduce(scope, op, self.checked_id(value)))
     }

@@ -19,8 +19,9 @@
 //! }
 //! ```
 //! Values are typed, defined once, and visible from there to the end of their block. Only memory is mutable: buffers,
-//! arrays that a cube shares, and locals of a thread. Control flow is structured (`if`, `for`), so every device can see
-//! where all threads of a cube meet. Indices, lengths and positions are `i64`, and count elements.
+//! arrays that a cube shares, and locals of a thread. Control flow is structured (`if`, `for`, `loop`, and `break`,
+//! `continue` and `return` at the end of a block), so every device can see where all threads of a cube meet. Indices and
+//! positions are `i64`, and count elements.
 //!
 //! [`Builder`] writes functions, [`Function::check`] checks them, and `Display` prints them.
 //!
@@ -28,6 +29,9 @@
 //! accesses neighbours and is, except for locals, one access of at most [`ACCESS_BYTES_MAX`] bytes; its index and the
 //! offset of the binding are multiples of the number of lanes. A launch that violates this is refused or faults,
 //! depending on the device.
+//!
+//! An access out of bounds ends a launch on the CPU and the simulator with a message. A GPU does not notice it, unless
+//! the function is [checked](Function::checked).
 
 mod build;
 mod builder;
@@ -69,6 +73,12 @@ pub struct Function {
     pub name: String,
     /// The number of threads of a cube along x, y and z.
     pub threads: [u32; 3],
+    /// The source file to which [`Stmt::Line`] refers, for messages; empty if unknown.
+    pub file: String,
+    /// Whether devices check each access to buffers, shared arrays and indexed locals: a load out of bounds gives zeros,
+    /// a store or an atomic addition there does nothing; a wide access needs all of its lanes in bounds. Every parameter
+    /// has a [length](Param::len) then. The CPU and the simulator fail at an access out of bounds in any case.
+    pub checked: bool,
     /// The bindings, in order. They may overlap.
     pub params: Vec<Param>,
     /// The launch words, in order: each has the bits of its type in the low end of 64 bits.
@@ -92,6 +102,8 @@ pub struct Param {
     pub dtype: DType,
     /// How the function accesses it.
     pub mode: BufferMode,
+    /// The launch word, `u64`, with the number of its elements.
+    pub len: Option<u16>,
 }
 
 /// A launch word.
@@ -229,9 +241,8 @@ pub enum Op {
     Reduce(Scope, ReduceOp, ValueId),
 }
 
-/// A statement.
+/// A statement. `Break`, `Continue` and `Return` are the last statement of their block.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
 pub enum Stmt {
     /// Defines a value.
     Let {
@@ -282,8 +293,21 @@ pub enum Stmt {
         /// The block.
         body: Block,
     },
+    /// Executes a block again and again, until `Break` or `Return` leaves it.
+    Loop {
+        /// The block.
+        body: Block,
+    },
+    /// Leaves the innermost `Loop` or `For`.
+    Break,
+    /// Ends an iteration of the innermost `Loop` or `For`, which goes on with the next one.
+    Continue,
+    /// Ends the thread.
+    Return,
     /// Waits until all threads of the cube are here, and makes their stores visible.
     Barrier,
+    /// The statements from here on come from this line of [`Function::file`]; 0 if unknown. No effect.
+    Line(u32),
 }
 
 /// Returns the statements of a block and of the blocks within it, in order.
@@ -299,7 +323,7 @@ pub fn statements(block: &Block) -> impl Iterator<Item = &Stmt> {
                 Stmt::If {
                     then, otherwise, ..
                 } => open.extend([otherwise.iter(), then.iter()]),
-                Stmt::For { body, .. } => open.push(body.iter()),
+                Stmt::For { body, .. } | Stmt::Loop { body } => open.push(body.iter()),
                 _ => {}
             }
             return Some(stmt);
@@ -313,6 +337,8 @@ impl Function {
         Self {
             name,
             threads,
+            file: String::new(),
+            checked: false,
             params: Vec::new(),
             scalars: Vec::new(),
             shared: Vec::new(),
@@ -338,6 +364,11 @@ impl Function {
 }
 
 impl Stmt {
+    /// Returns `true` if no statement may follow in the same block.
+    pub fn is_terminator(&self) -> bool {
+        matches!(self, Stmt::Break | Stmt::Continue | Stmt::Return)
+    }
+
     /// Returns the operation of a definition.
     pub fn op(&self) -> Option<&Op> {
         match self {

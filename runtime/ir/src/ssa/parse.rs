@@ -55,10 +55,18 @@ impl Reader<'_> {
         for axis in &mut self.function.threads {
             *axis = self.scanner.number("a number of threads")?;
         }
+        self.function.checked = self.scanner.take("checked");
+        if self.scanner.take("file") {
+            self.function.file = self
+                .scanner
+                .string("the name of the source file, in quotes")?;
+        }
+        // Lengths are scalars, which may be declared behind the buffers.
+        let mut lens = Vec::new();
         loop {
             let kind = self.scanner.take_next();
             if kind == "{" {
-                return Ok(());
+                return self.tie(lens);
             }
             let mode = BufferMode::from_name(kind);
             if mode.is_none() && !matches!(kind, "scalar" | "shared" | "local") {
@@ -69,7 +77,19 @@ impl Reader<'_> {
             self.scanner.expect(":")?;
             let dtype = self.scanner.dtype()?;
             match (mode, kind) {
-                (Some(mode), _) => self.function.params.push(Param { name, dtype, mode }),
+                (Some(mode), _) => {
+                    if self.scanner.take("[") {
+                        let len = self.scanner.word("the name of a scalar")?.to_owned();
+                        self.scanner.expect("]")?;
+                        lens.push((self.function.params.len(), len));
+                    }
+                    self.function.params.push(Param {
+                        name,
+                        dtype,
+                        mode,
+                        len: None,
+                    });
+                }
                 (None, "scalar") => self.function.scalars.push(Scalar { name, dtype }),
                 (None, kind) => {
                     let mut len = 1;
@@ -84,6 +104,25 @@ impl Reader<'_> {
                     arrays.push(Array { name, dtype, len });
                 }
             }
+        }
+    }
+
+    /// Sets the launch words with the lengths of parameters.
+    fn tie(&mut self, lens: Vec<(usize, String)>) -> Result<(), TextError> {
+        for (param, name) in lens {
+            self.function.params[param].len = Some(self.scalar(&name)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the index of a scalar.
+    fn scalar(&self, name: &str) -> Result<u16, TextError> {
+        let scalars = &self.function.scalars;
+        match scalars.iter().position(|scalar| scalar.name == name) {
+            Some(index) => Ok(index.min(usize::from(u16::MAX)) as u16),
+            None => Err(self.scanner.error(format!(
+                "there is no scalar `{name}`: declare it in the head of the function"
+            ))),
         }
     }
 
@@ -164,7 +203,16 @@ impl Reader<'_> {
                     body,
                 })
             }
+            "loop" => {
+                self.scanner.expect("{")?;
+                let body = self.block(depth + 1)?;
+                Ok(Stmt::Loop { body })
+            }
+            "break" => Ok(Stmt::Break),
+            "continue" => Ok(Stmt::Continue),
+            "return" => Ok(Stmt::Return),
             "barrier" => Ok(Stmt::Barrier),
+            "line" => Ok(Stmt::Line(self.scanner.number("a line of the file")?)),
             found => Err(self.scanner.expected("a statement or `}`", found)),
         }
     }
@@ -236,15 +284,7 @@ impl Reader<'_> {
             "const" => Op::Const(self.bits(of.dtype)?),
             "scalar" => {
                 let name = self.scanner.word("the name of a scalar")?;
-                let scalars = &self.function.scalars;
-                match scalars.iter().position(|scalar| scalar.name == name) {
-                    Some(index) => Op::Scalar(index.min(usize::from(u16::MAX)) as u16),
-                    None => {
-                        return Err(self.scanner.error(format!(
-                            "there is no scalar `{name}`: declare it in the head of the function"
-                        )));
-                    }
-                }
+                Op::Scalar(self.scalar(name)?)
             }
             "load" => {
                 let (memory, at) = self.element()?;

@@ -16,10 +16,19 @@ impl fmt::Display for Type {
 }
 
 impl Function {
-    /// Returns a statement without its blocks, for messages.
-    pub(super) fn line(&self, stmt: &Stmt) -> String {
+    /// Returns a statement without its blocks, and the line of the source file that it comes from, for messages.
+    pub(super) fn quoted(&self, stmt: &Stmt, line: u32) -> String {
         let text = Head(self, stmt).to_string();
-        text.trim_end_matches(" {").to_owned()
+        format!("`{}`{}", text.trim_end_matches(" {"), self.place(line))
+    }
+
+    /// Returns a line of the source file for messages, as ` at src/lib.rs:12`; empty if the line is 0: unknown.
+    pub fn place(&self, line: u32) -> String {
+        match (line, &*self.file) {
+            (0, _) => String::new(),
+            (line, "") => format!(" at line {line}"),
+            (line, file) => format!(" at {file}:{line}"),
+        }
     }
 }
 
@@ -131,7 +140,12 @@ impl fmt::Display for Head<'_> {
                     "for %{index} in %{start} .. %{end} step %{step}{unroll} {{"
                 )
             }
+            Stmt::Loop { .. } => f.write_str("loop {"),
+            Stmt::Break => f.write_str("break"),
+            Stmt::Continue => f.write_str("continue"),
+            Stmt::Return => f.write_str("return"),
             Stmt::Barrier => f.write_str("barrier"),
+            Stmt::Line(line) => write!(f, "line {line}"),
         }
     }
 }
@@ -156,7 +170,7 @@ fn block(
                 }
                 writeln!(f, "{indent}}}")?;
             }
-            Stmt::For { body, .. } => {
+            Stmt::For { body, .. } | Stmt::Loop { body } => {
                 block(f, function, body, depth + 1)?;
                 writeln!(f, "{indent}}}")?;
             }
@@ -169,9 +183,22 @@ fn block(
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.threads;
-        writeln!(f, "kernel {} threads {x} {y} {z}", self.name)?;
+        let checked = if self.checked { " checked" } else { "" };
+        writeln!(f, "kernel {} threads {x} {y} {z}{checked}", self.name)?;
+        if !self.file.is_empty() {
+            let file = self.file.replace('\\', "\\\\").replace('"', "\\\"");
+            writeln!(f, "  file \"{file}\"")?;
+        }
         for param in &self.params {
-            writeln!(f, "  {} {}: {}", param.mode, param.name, param.dtype)?;
+            write!(f, "  {} {}: {}", param.mode, param.name, param.dtype)?;
+            match param
+                .len
+                .map(|len| (self.scalars.get(usize::from(len)), len))
+            {
+                None => writeln!(f)?,
+                Some((Some(scalar), _)) => writeln!(f, "[{}]", scalar.name)?,
+                Some((None, len)) => writeln!(f, "[{len}]")?,
+            }
         }
         for scalar in &self.scalars {
             writeln!(f, "  scalar {}: {}", scalar.name, scalar.dtype)?;

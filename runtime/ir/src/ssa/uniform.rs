@@ -4,31 +4,69 @@
 //! The analysis is conservative. The index of a thread diverges. A value with a divergent operand diverges; so does a
 //! local that is stored under divergent control flow, and a load from memory that other threads write. A reduction over
 //! the cube is uniform.
+//!
+//! Control flow diverges
+//! - in the branches of a divergent condition, and in a loop with divergent bounds;
+//! - behind a `continue` that only some threads execute, until the end of the iteration;
+//! - everywhere in a loop that only some threads leave by `break` or `return`: the others run more iterations;
+//! - behind a `return` that only some threads execute, for good.
+//!
+//! Behind a loop the threads meet again, unless some have returned. A `break`, `continue` or `return` that is reached by
+//! all threads, or by none, divides none of them from the others.
 
-use super::{Block, Function, Memory, Op, Position, Scope, Stmt};
+use super::{Block, Function, Memory, Op, Position, Scope, Stmt, statements};
 use crate::ProgramError;
 use crate::nest::BufferMode;
 
 /// Checks that all threads of a cube reach every barrier and reduction.
 pub(super) fn check(function: &Function) -> Result<(), ProgramError> {
+    let loops = statements(&function.body);
+    let loops = loops.filter(|stmt| matches!(stmt, Stmt::For { .. } | Stmt::Loop { .. }));
     let mut analysis = Analysis {
         function,
         values: vec![true; function.values.len()],
         locals: vec![true; function.locals.len()],
+        loops: vec![true; loops.count()],
         changed: true,
         divergent_barrier: None,
+        line: 0,
+        entered: 0,
     };
-    // Each round marks at least one more local or value as divergent, or is the last and knows all of them.
+    // Each round marks at least one more local, value or loop as divergent, or is the last and knows all of them.
     while analysis.changed {
         (analysis.changed, analysis.divergent_barrier) = (false, None);
+        (analysis.line, analysis.entered) = (0, 0);
         analysis.block(&function.body, true);
     }
     match analysis.divergent_barrier {
         None => Ok(()),
-        Some(stmt) => Err(ProgramError::new(format!(
-            "only some threads of a cube may reach `{}`: conditions and bounds around it must be the same for all",
-            function.line(stmt)
+        Some((stmt, line)) => Err(ProgramError::new(format!(
+            "only some threads of a cube may reach {}: conditions and bounds around it, and those of a `break`, `continue` or `return` before it, must be the same for all",
+            function.quoted(stmt, line)
         ))),
+    }
+}
+
+/// What some threads of a cube have left in a block, while others have not.
+#[derive(Clone, Copy, Default)]
+struct Left {
+    /// The iteration of the innermost loop.
+    iteration: bool,
+    /// The innermost loop.
+    repeated: bool,
+    /// The function.
+    function: bool,
+}
+
+impl Left {
+    fn add(&mut self, other: Self) {
+        self.iteration |= other.iteration;
+        self.repeated |= other.repeated;
+        self.function |= other.function;
+    }
+
+    fn nothing(self) -> bool {
+        !(self.iteration || self.repeated || self.function)
     }
 }
 
@@ -38,10 +76,16 @@ struct Analysis<'a> {
     values: Vec<bool>,
     /// Whether the content of each local is uniform.
     locals: Vec<bool>,
-    /// Whether this round has marked a value or local as divergent.
+    /// Whether all threads that enter each loop leave it in the same iteration. In order of their heads.
+    loops: Vec<bool>,
+    /// Whether this round has marked a value, local or loop as divergent.
     changed: bool,
-    /// The first barrier or reduction that only some threads may reach, as far as this round knows.
-    divergent_barrier: Option<&'a Stmt>,
+    /// The first barrier or reduction that only some threads may reach, as far as this round knows, and its line.
+    divergent_barrier: Option<(&'a Stmt, u32)>,
+    /// The line of the source file.
+    line: u32,
+    /// The number of loops that this round has entered.
+    entered: usize,
 }
 
 impl<'a> Analysis<'a> {
@@ -49,11 +93,14 @@ impl<'a> Analysis<'a> {
         self.values[value as usize]
     }
 
-    fn block(&mut self, body: &'a Block, converged: bool) {
+    /// Analyses a block, which all threads of a cube enter together if `entry` is true.
+    fn block(&mut self, body: &'a Block, entry: bool) -> Left {
+        let mut left = Left::default();
         for stmt in body {
+            let converged = entry && left.nothing();
             let meets = matches!(stmt, Stmt::Barrier) || matches!(stmt.op(), Some(Op::Reduce(..)));
             if meets && !converged {
-                self.divergent_barrier.get_or_insert(stmt);
+                self.divergent_barrier.get_or_insert((stmt, self.line));
             }
             match stmt {
                 Stmt::Let { value, op } => {
@@ -71,14 +118,18 @@ impl<'a> Analysis<'a> {
                     mark_divergent(local, same, &mut self.changed);
                 }
                 Stmt::Store { .. } | Stmt::AtomicAdd { .. } | Stmt::Barrier => {}
+                Stmt::Line(line) => self.line = *line,
+                Stmt::Break => left.repeated |= !converged,
+                Stmt::Continue => left.iteration |= !converged,
+                Stmt::Return => left.function |= !converged,
                 Stmt::If {
                     condition,
                     then,
                     otherwise,
                 } => {
                     let converged = converged && self.same(*condition);
-                    self.block(then, converged);
-                    self.block(otherwise, converged);
+                    left.add(self.block(then, converged));
+                    left.add(self.block(otherwise, converged));
                 }
                 Stmt::For {
                     index,
@@ -92,10 +143,22 @@ impl<'a> Analysis<'a> {
                     let uniform = [start, end, step].into_iter().all(|it| self.same(*it));
                     let index = &mut self.values[*index as usize];
                     mark_divergent(index, uniform, &mut self.changed);
-                    self.block(body, converged && uniform);
+                    left.function |= self.repeated(body, converged && uniform);
                 }
+                Stmt::Loop { body } => left.function |= self.repeated(body, converged),
             }
         }
+        left
+    }
+
+    /// Analyses the block of a loop. Returns whether some threads may have returned from it, while others have not.
+    fn repeated(&mut self, body: &'a Block, converged: bool) -> bool {
+        let index = self.entered;
+        self.entered += 1;
+        let left = self.block(body, converged && self.loops[index]);
+        let together = !(left.repeated || left.function);
+        mark_divergent(&mut self.loops[index], together, &mut self.changed);
+        left.function
     }
 
     fn op(&self, op: &Op) -> bool {
@@ -114,7 +177,7 @@ impl<'a> Analysis<'a> {
     }
 }
 
-/// Marks a value or local as divergent.
+/// Marks a value, local or loop as divergent.
 fn mark_divergent(uniform: &mut bool, same: bool, changed: &mut bool) {
     *changed |= *uniform && !same;
     *uniform &= same;

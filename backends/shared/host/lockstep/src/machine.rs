@@ -66,6 +66,22 @@ pub(crate) struct Scratch {
     arrays: Vec<u64>,
     /// Unused lists of threads, kept so that blocks allocate none.
     spare: Vec<Vec<u32>>,
+    /// Whether each thread goes on with the next statement of its block.
+    paths: Vec<Path>,
+}
+
+/// Where a thread goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Path {
+    /// At the next statement.
+    #[default]
+    Next,
+    /// At the next iteration of the innermost loop.
+    Iteration,
+    /// Behind the innermost loop.
+    Loop,
+    /// Nowhere: it has returned.
+    Nowhere,
 }
 
 /// The elements of one access of a thread.
@@ -83,6 +99,8 @@ pub(crate) struct Machine<'a> {
     scratch: &'a mut Scratch,
     cube: &'a Cube,
     arguments: &'a NativeArgs<'a>,
+    /// The line of the source file.
+    line: u32,
 }
 
 impl<'a> Machine<'a> {
@@ -97,11 +115,14 @@ impl<'a> Machine<'a> {
         scratch.columns.resize(code.columns_len * code.threads, 0);
         scratch.arrays.clear();
         scratch.arrays.resize(code.arrays_len, 0);
+        scratch.paths.clear();
+        scratch.paths.resize(code.threads, Path::Next);
         Self {
             code,
             scratch,
             cube,
             arguments,
+            line: 0,
         }
     }
 
@@ -109,7 +130,7 @@ impl<'a> Machine<'a> {
         let mut all = self.take_list();
         all.extend(0..self.code.threads as u32);
         let code = self.code;
-        self.block(&code.function.body, &all);
+        self.block(&code.function.body, &mut all);
         self.scratch.spare.push(all);
     }
 
@@ -147,17 +168,21 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn block(&mut self, body: &Block, threads: &[u32]) {
+    /// Executes a block for these threads. Removes those that leave it before its end.
+    fn block(&mut self, body: &Block, threads: &mut Vec<u32>) {
         for stmt in body {
+            if threads.is_empty() {
+                return;
+            }
             match stmt {
                 Stmt::Let { value, op } => self.define(*value, op, threads),
                 Stmt::Store { to, at, value } => {
-                    for thread in threads {
+                    for thread in &*threads {
                         self.store((*to, *at), *value, *thread);
                     }
                 }
                 Stmt::AtomicAdd { to, at, value } => {
-                    for thread in threads {
+                    for thread in &*threads {
                         self.atomic_add((*to, *at), *value, *thread);
                     }
                 }
@@ -171,10 +196,11 @@ impl<'a> Machine<'a> {
                         let takes = |thread: &&u32| self.get(*condition, 0, **thread) == taken;
                         active.extend(threads.iter().filter(takes));
                         if !active.is_empty() && !block.is_empty() {
-                            self.block(block, &active);
+                            self.block(block, &mut active);
                         }
                         self.scratch.spare.push(active);
                     }
+                    threads.retain(|thread| self.goes_on(thread));
                 }
                 Stmt::For {
                     index,
@@ -184,14 +210,68 @@ impl<'a> Machine<'a> {
                     body,
                     ..
                 } => self.for_loop([*index, *start, *end, *step], body, threads),
+                Stmt::Loop { body } => {
+                    let mut active = self.take_list();
+                    active.extend(&*threads);
+                    while !active.is_empty() {
+                        self.iteration(body, &mut active);
+                    }
+                    self.scratch.spare.push(active);
+                    self.leave_loop(threads);
+                }
+                Stmt::Break => self.leave(Path::Loop, threads),
+                Stmt::Continue => self.leave(Path::Iteration, threads),
+                Stmt::Return => self.leave(Path::Nowhere, threads),
                 // Each statement runs for all threads before the next one begins, so no thread has to wait.
                 Stmt::Barrier => {}
-                other => panic!("the interpreter does not support `{other:?}`"),
+                Stmt::Line(line) => self.line = *line,
             }
         }
     }
 
-    fn for_loop(&mut self, [index, start, end, step]: [ValueId; 4], body: &Block, threads: &[u32]) {
+    fn goes_on(&self, thread: &u32) -> bool {
+        self.scratch.paths[*thread as usize] == Path::Next
+    }
+
+    /// Makes threads leave their block.
+    fn leave(&mut self, path: Path, threads: &mut Vec<u32>) {
+        for thread in threads.drain(..) {
+            self.scratch.paths[thread as usize] = path;
+        }
+    }
+
+    /// Executes an iteration of a loop. Removes the threads that leave the loop.
+    fn iteration(&mut self, body: &Block, active: &mut Vec<u32>) {
+        let mut inside = self.take_list();
+        inside.extend(&*active);
+        self.block(body, &mut inside);
+        self.scratch.spare.push(inside);
+        active.retain(|thread| {
+            let path = &mut self.scratch.paths[*thread as usize];
+            if *path == Path::Iteration {
+                *path = Path::Next;
+            }
+            *path == Path::Next
+        });
+    }
+
+    /// Lets the threads that entered a loop go on behind it, except for those that have returned.
+    fn leave_loop(&mut self, threads: &mut Vec<u32>) {
+        threads.retain(|thread| {
+            let path = &mut self.scratch.paths[*thread as usize];
+            if *path == Path::Loop {
+                *path = Path::Next;
+            }
+            *path == Path::Next
+        });
+    }
+
+    fn for_loop(
+        &mut self,
+        [index, start, end, step]: [ValueId; 4],
+        body: &Block,
+        threads: &mut Vec<u32>,
+    ) {
         let mut active = self.take_list();
         active.extend(
             threads
@@ -206,7 +286,7 @@ impl<'a> Machine<'a> {
             if active.is_empty() {
                 break;
             }
-            self.block(body, &active);
+            self.iteration(body, &mut active);
             // Saturating: a sum beyond `i64::MAX` ends the loop.
             let next = |m: &Self, thread| {
                 let [index, step] = [index, step].map(|value| m.get(value, 0, thread) as i64);
@@ -215,6 +295,7 @@ impl<'a> Machine<'a> {
             self.fill((index, 0), &active, next);
         }
         self.scratch.spare.push(active);
+        self.leave_loop(threads);
     }
 
     /// Returns where an access of a thread finds its elements: the place of the first one. Panics if the access is out of
