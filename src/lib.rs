@@ -50,6 +50,7 @@
 //!
 //! The [guide](https://github.com/millstream/millstream/blob/main/docs/guide/SUMMARY.md) has a page for each subject.
 
+mod any;
 pub mod backend;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -57,6 +58,7 @@ pub mod cuda;
 #[doc(hidden)]
 pub mod instances;
 pub mod metrics;
+pub mod prelude;
 pub mod timeline;
 #[cfg(feature = "vulkan")]
 pub use millstream_vulkan as vulkan;
@@ -64,10 +66,13 @@ pub use millstream_vulkan as vulkan;
 #[cfg(feature = "graph")]
 pub use millstream_graph as graph;
 pub use millstream_ir as ir;
+#[doc(hidden)]
+pub use millstream_kernel as __kernel;
 #[cfg(feature = "sim")]
 pub use millstream_sim as sim;
 
 // Opening a device.
+pub use any::open_any;
 #[cfg(feature = "cuda")]
 pub use cuda::Cuda;
 pub use millstream_actors::{Device, Driver};
@@ -93,6 +98,7 @@ pub use millstream_client::arguments::{
     update, write,
 };
 pub use millstream_client::{KernelHandle, Tensor, TensorSpec, TypedKernel};
+pub use millstream_kernel::kernel;
 pub use millstream_protocol::{
     Access, AllocationMode, CancelToken, Cube, CubeShape, DeviceOptions, DeviceProperties, Element,
     Health, Kernel, MemoryOptions, Metadata, NativeArgs, Priority, Source, Strategy, bf16, f16,

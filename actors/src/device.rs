@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_client::{ClientBuilder, ComputeClient, DeviceEpochs, Pending};
+use millstream_client::{ClientBuilder, ComputeClient, DeviceEpochs, Pending, Stream};
 #[cfg(feature = "journal")]
 use millstream_protocol::journal::SubmissionLog;
 use millstream_protocol::{
@@ -54,6 +54,12 @@ impl Device {
     /// Creates a client with the default settings.
     pub fn new_client(&self) -> ComputeClient {
         self.client_builder().build()
+    }
+
+    /// Creates a stream, of a client of its own with the default settings. Streams that should share limits, or a
+    /// priority, are of one client: [`ComputeClient::new_stream`].
+    pub fn new_stream(&self) -> Stream {
+        self.new_client().new_stream()
     }
 
     /// Returns a builder of a client with a name, or limits.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::{
-    AtLimit, ClientId, DeviceProperties, Element, Error, Kernel, KernelError, KernelId, LogLevel,
-    MemoryReport, Priority, Registration, Scope, Stats, metrics::Metrics,
+    AtLimit, ClientId, DeviceProperties, Element, Error, Kernel, MemoryReport, Priority, Scope,
+    Stats, metrics::Metrics,
 };
 
 use crate::epochs::EpochCell;
@@ -217,31 +217,7 @@ impl ComputeClient {
     /// # Errors
     /// [`Error::Kernel`] if the device lacks a feature or the compiler fails; [`Error::DeviceLost`], [`Error::Closed`].
     pub fn kernel(&self, kernel: Kernel) -> Result<KernelHandle, Error> {
-        let device = self.device();
-        device.check_process()?;
-        kernel.check_needs(device.properties())?;
-        let kernel = Arc::new(kernel);
-        let span = tracing::debug_span!(target: "millstream", "prepare", kernel = %kernel.name());
-        let _entered = span.enter();
-        let code = match device.compiler.compile(&kernel) {
-            Ok(code) => code,
-            Err(KernelError::Lost { .. }) => {
-                device.report_lost().wait()?;
-                return Err(device.terminal_error());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if device.settings().logs.compilation >= LogLevel::Basic {
-            tracing::debug!(target: "millstream::compilation", kernel = %kernel.name(), backend = device.properties().backend, "prepared");
-        }
-        let hold = device.slot(true)?;
-        let id = KernelId(hold.id());
-        device.register(Registration::Kernel {
-            id,
-            kernel: kernel.clone(),
-            code,
-        })?;
-        Ok(KernelHandle { hold, kernel })
+        self.device().prepare(kernel)
     }
 
     /// Returns the blockings that this device supports for a program besides the default one. A kernel selects one with

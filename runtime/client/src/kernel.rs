@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::{Kernel, KernelId, SlotRef};
+use millstream_protocol::{Error, Kernel, KernelError, KernelId, LogLevel, Registration, SlotRef};
+
+use crate::DeviceShared;
 
 /// A kernel that is prepared for a device. Cheap to clone; launches need only a reference.
 #[derive(Clone)]
@@ -37,5 +39,35 @@ impl KernelHandle {
 impl std::fmt::Debug for KernelHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "KernelHandle({})", self.name())
+    }
+}
+
+impl DeviceShared {
+    /// Prepares a kernel ([`ComputeClient::kernel`](crate::ComputeClient::kernel)).
+    pub(crate) fn prepare(self: &Arc<Self>, kernel: Kernel) -> Result<KernelHandle, Error> {
+        self.check_process()?;
+        kernel.check_needs(self.properties())?;
+        let kernel = Arc::new(kernel);
+        let span = tracing::debug_span!(target: "millstream", "prepare", kernel = %kernel.name());
+        let _entered = span.enter();
+        let code = match self.compiler.compile(&kernel) {
+            Ok(code) => code,
+            Err(KernelError::Lost { .. }) => {
+                self.report_lost().wait()?;
+                return Err(self.terminal_error());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if self.settings().logs.compilation >= LogLevel::Basic {
+            tracing::debug!(target: "millstream::compilation", kernel = %kernel.name(), backend = self.properties().backend, "prepared");
+        }
+        let hold = self.slot(true)?;
+        let id = KernelId(hold.id());
+        self.register(Registration::Kernel {
+            id,
+            kernel: kernel.clone(),
+            code,
+        })?;
+        Ok(KernelHandle { hold, kernel })
     }
 }

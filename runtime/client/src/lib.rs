@@ -22,6 +22,7 @@ mod launch;
 mod of_process;
 mod pending;
 mod points;
+mod prepared;
 mod profiles;
 mod queries;
 mod readbacks;

@@ -91,6 +91,11 @@ impl Stream {
 }
 
 impl<'a> Recorder<'a> {
+    /// Returns the stream.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
     fn new(stream: Cow<'a, Stream>) -> Self {
         Self {
             stream,

@@ -91,6 +91,11 @@ impl Builder {
         var
     }
 
+    /// Adds a variable without an initial value: it holds zero, or what was stored last.
+    pub fn unset(&self, name: impl Into<String>, dtype: DType) -> Var<'_> {
+        Var::new(self.local(name, dtype, 1))
+    }
+
     /// Returns a constant.
     pub fn constant<'k>(&'k self, value: impl Into<Operand<'k>>) -> Val<'k> {
         value.into().natural(self)

@@ -177,8 +177,15 @@ impl Kernel {
                 share: Share::Raw,
             });
         }
-        let words = (0..program.words()).map(|index| (format!("w{index}").into(), DType::U64));
-        kernel.signature.push_scalars(words);
+        if let Program::Ssa(function) = program.as_ref() {
+            kernel.signature.word_each = true;
+            let scalars = function.scalars.iter();
+            let scalars = scalars.map(|it| (it.name.as_str().into(), it.dtype));
+            kernel.signature.push_scalars(scalars);
+        } else {
+            let words = (0..program.words()).map(|index| (format!("w{index}").into(), DType::U64));
+            kernel.signature.push_scalars(words);
+        }
         Ok(kernel.source(Source::Ir(program)))
     }
 
@@ -247,7 +254,7 @@ impl Kernel {
     /// Declares that the kernel is correct even if bindings of one launch overlap and one of them is written. On the
     /// CPU only [`Kernel::raw`] and atomic bindings may then overlap.
     pub fn may_alias(mut self) -> Self {
-        self.signature.set_may_alias();
+        self.signature.set_may_alias(true);
         self
     }
 
@@ -308,6 +315,18 @@ impl Kernel {
     pub fn text(self, kind: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let (kind, text) = (kind.into(), text.into());
         self.source(Source::Text { kind, text })
+    }
+
+    /// Replaces the sources by this one.
+    pub fn only(mut self, source: Source) -> Self {
+        self.sources = vec![source];
+        self
+    }
+
+    /// Declares that bindings of one launch never overlap if one of them is written, also for a kernel of a program.
+    pub fn exclusive(mut self) -> Self {
+        self.signature.set_may_alias(false);
+        self
     }
 
     /// Adds a source.

@@ -73,6 +73,7 @@ pub struct Signature {
     #[cfg_attr(feature = "journal", serde(skip))]
     scalar_words: usize,
     may_alias: bool,
+    pub(crate) word_each: bool,
     #[cfg_attr(feature = "journal", serde(skip))]
     required: BTreeSet<Feature>,
 }
@@ -97,8 +98,8 @@ impl Signature {
         self.pack();
     }
 
-    pub(crate) fn set_may_alias(&mut self) {
-        self.may_alias = true;
+    pub(crate) fn set_may_alias(&mut self, may: bool) {
+        self.may_alias = may;
     }
 
     pub(super) fn require(&mut self, feature: Feature) {
@@ -124,6 +125,13 @@ impl Signature {
 
     /// Computes the place of every scalar.
     fn pack(&mut self) {
+        if self.word_each {
+            for (index, scalar) in self.scalars.iter_mut().enumerate() {
+                scalar.offset = 8 * index;
+            }
+            self.scalar_words = self.scalars.len();
+            return;
+        }
         let mut end = 0;
         for dtype in DType::ALL {
             for scalar in self

@@ -1,0 +1,292 @@
+//! Branches, loops and jumps.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprForLoop, ExprIf, ExprMatch, Pat, RangeLimits, Stmt};
+
+use super::{Body, Form};
+use crate::scope::Local;
+
+/// The range of a loop.
+struct Range {
+    /// The function that loops over it.
+    function: &'static str,
+    /// Its bounds, and the step if there is one.
+    bounds: Vec<TokenStream>,
+}
+
+impl Body<'_> {
+    /// Rewrites `if`.
+    pub(super) fn conditional(&mut self, it: &ExprIf) -> TokenStream {
+        let span = it.if_token.span;
+        if let Expr::Let(pattern) = &*it.cond {
+            return self.refuse(
+                pattern.span(),
+                "kernels have no enums, so a pattern always fits: write `let` and then `if`",
+            );
+        }
+        let condition = self.expression(&it.cond);
+        // A traced `if` whose arms are cheap values computes both and chooses.
+        if let (Form::Traced, Some((_, otherwise))) = (self.form, &it.else_branch)
+            && let (Some(a), Some(b)) = (cheap_value(&it.then_branch.stmts), cheap_arm(otherwise))
+        {
+            let (a, b) = (self.expression(a), self.expression(b));
+            let select = self.path(span, "select");
+            return quote_spanned!(span=> #select(#condition, #a, #b));
+        }
+        let then = self.block(&it.then_branch);
+        let otherwise = it
+            .else_branch
+            .as_ref()
+            .map(|(_, otherwise)| self.expression(otherwise));
+        match (self.form, otherwise) {
+            (Form::Plain, None) => quote_spanned!(span=> if #condition #then),
+            (Form::Plain, Some(otherwise)) => {
+                quote_spanned!(span=> if #condition #then else { #otherwise })
+            }
+            (Form::Traced, None) => {
+                let when = self.path(span, "when");
+                quote_spanned!(span=> #when(__k, #condition, || #then))
+            }
+            (Form::Traced, Some(otherwise)) => {
+                let branch = self.path(span, "branch");
+                quote_spanned!(span=> #branch(__k, #condition, || #then, || { #otherwise }))
+            }
+        }
+    }
+
+    /// Rewrites `match`; traced as branches, the arms in order. The plain one checks that the arms cover all values.
+    pub(super) fn choice(&mut self, it: &ExprMatch) -> TokenStream {
+        let span = it.match_token.span;
+        let value = self.expression(&it.expr);
+        let (mut plain, mut traced) = (Vec::new(), Vec::new());
+        for arm in &it.arms {
+            self.scopes.open();
+            let (pattern, guard) = match &arm.pat {
+                Pat::Guard(guarded) => (&*guarded.pat, Some(&*guarded.guard)),
+                pattern => (pattern, None),
+            };
+            let mut lets = TokenStream::new();
+            let fits = self.fits(&quote!(__chosen), pattern, &mut lets);
+            let guard = guard.map(|guard| self.expression(guard));
+            let body = self.expression(&arm.body);
+            self.scopes.close();
+            match self.form {
+                Form::Plain => {
+                    let guard = guard.map(|guard| quote!(if #guard));
+                    plain.push(quote_spanned!(span=> #pattern #guard => { #body }));
+                }
+                Form::Traced => {
+                    let all = self.path(span, "all");
+                    let condition = match (fits, guard) {
+                        (fits, None) => fits,
+                        (None, Some(guard)) => Some(quote!({ #lets #guard })),
+                        (Some(fits), Some(guard)) => {
+                            Some(quote!(#all(__k, #fits, || { #lets #guard })))
+                        }
+                    };
+                    traced.push((condition, quote!({ #lets #body })));
+                }
+            }
+        }
+        if self.form == Form::Plain {
+            return quote_spanned!(span=> match #value { #(#plain)* });
+        }
+        let (branch, never) = (self.path(span, "branch"), self.path(span, "never"));
+        let mut chain = quote!(#never(__k));
+        for (condition, body) in traced.into_iter().rev() {
+            chain = match condition {
+                None => body,
+                Some(condition) => {
+                    quote_spanned!(span=> #branch(__k, #condition, || #body, || { #chain }))
+                }
+            };
+        }
+        quote_spanned!(span=> { let __chosen = ::millstream::__kernel::traced::Traced::load(#value); #chain })
+    }
+
+    /// Rewrites `for`.
+    pub(super) fn for_loop(&mut self, it: &ExprForLoop) -> TokenStream {
+        let span = it.for_token.span;
+        if let Some(label) = &it.label {
+            return self.refuse_label(label.span());
+        }
+        let Some(Range { function, bounds }) = self.range(&it.expr) else {
+            return TokenStream::new();
+        };
+        self.scopes.open();
+        let name = match &*it.pat {
+            Pat::Ident(name) if name.mutability.is_none() && name.by_ref.is_none() => {
+                self.scopes.bind(&name.ident, Local::Value);
+                let name = &name.ident;
+                quote!(#name)
+            }
+            Pat::Wild(_) => quote!(_),
+            other => self.refuse(
+                other.span(),
+                "the index of a loop is a name that does not change: copy it, `let mut j = i;`",
+            ),
+        };
+        let body = self.block(&it.body);
+        self.scopes.close();
+        let function = self.path(span, function);
+        match self.form {
+            Form::Plain => quote_spanned!(span=> for #name in #function(#(#bounds),*) #body),
+            Form::Traced => quote_spanned!(span=> #function(__k, #(#bounds,)* |#name| #body)),
+        }
+    }
+
+    /// Returns the range that a loop runs over: `a..b`, `a..=b`, `(a..b).step_by(s)`, `(a..b).rev()`.
+    fn range(&mut self, over: &Expr) -> Option<Range> {
+        let is_traced = self.is_traced();
+        let of = |plain, traced| match is_traced {
+            true => traced,
+            false => plain,
+        };
+        match over {
+            Expr::Paren(inner) => self.range(&inner.expr),
+            Expr::Range(range) => {
+                let (Some(start), Some(end)) = (&range.start, &range.end) else {
+                    self.refuse(
+                        range.span(),
+                        "a loop has both bounds, `0..n`: use `loop` for one without end",
+                    );
+                    return None;
+                };
+                let (start, end) = (self.expression(start), self.expression(end));
+                let function = match range.limits {
+                    RangeLimits::HalfOpen(_) => of("range", "for_range"),
+                    RangeLimits::Closed(_) => of("inclusive", "for_inclusive"),
+                };
+                let bounds = vec![start, end];
+                Some(Range { function, bounds })
+            }
+            Expr::MethodCall(call) if call.method == "step_by" && call.args.len() == 1 => {
+                let mut range = self.half_open(&call.receiver)?;
+                range.bounds.push(self.expression(&call.args[0]));
+                range.function = of("steps", "for_steps");
+                Some(range)
+            }
+            Expr::MethodCall(call) if call.method == "rev" && call.args.is_empty() => {
+                let mut range = self.half_open(&call.receiver)?;
+                range.function = of("reversed", "for_reversed");
+                Some(range)
+            }
+            other => {
+                self.refuse(
+                    other.span(),
+                    "a loop of a kernel runs over a range, `a..b`, `(a..b).step_by(s)` or `(a..b).rev()`: loop over the indices of a buffer",
+                );
+                None
+            }
+        }
+    }
+
+    fn half_open(&mut self, over: &Expr) -> Option<Range> {
+        let range = self.range(over)?;
+        if matches!(range.function, "range" | "for_range") {
+            return Some(range);
+        }
+        self.refuse(
+            over.span(),
+            "only a range `a..b` has steps and a reverse here: write `a..b + 1`",
+        );
+        None
+    }
+
+    /// Rewrites `return`, `break` and `continue`. `is_statement`: their value is not used.
+    pub(super) fn jump(&mut self, it: &Expr, is_statement: bool) -> TokenStream {
+        let span = it.span();
+        let jump = match it {
+            Expr::Return(it) => {
+                self.returns = true;
+                let value = it.expr.as_ref().map(|value| self.expression(value));
+                match (self.form, self.function.is_kernel()) {
+                    (Form::Plain, _) => return quote_spanned!(span=> return #value),
+                    (Form::Traced, true) => quote_spanned!(span=> __k.end_thread()),
+                    (Form::Traced, false) => {
+                        let value = value.unwrap_or_else(|| quote!(()));
+                        quote_spanned!(span=> { let __value = #value; __exit.with(__value) })
+                    }
+                }
+            }
+            Expr::Break(it) => {
+                if let Some(label) = &it.label {
+                    return self.refuse_label(label.span());
+                }
+                if let Some(value) = &it.expr {
+                    let why = "a loop of a kernel has no value: set a variable, then `break`";
+                    return self.refuse(value.span(), why);
+                }
+                match self.form {
+                    Form::Plain => return quote_spanned!(span=> break),
+                    Form::Traced => quote_spanned!(span=> __k.break_loop()),
+                }
+            }
+            Expr::Continue(it) => {
+                if let Some(label) = &it.label {
+                    return self.refuse_label(label.span());
+                }
+                match self.form {
+                    Form::Plain => return quote_spanned!(span=> continue),
+                    Form::Traced => quote_spanned!(span=> __k.continue_loop()),
+                }
+            }
+            other => return self.expression(other),
+        };
+        if is_statement {
+            return jump;
+        }
+        let never = self.path(span, "never");
+        quote_spanned!(span=> { #jump; #never(__k) })
+    }
+
+    pub(super) fn refuse_label(&mut self, span: proc_macro2::Span) -> TokenStream {
+        self.refuse(
+            span,
+            "kernels have no labels: set a variable before `break`, and look at it behind the inner loop; or make the loops a helper function, and `return`",
+        )
+    }
+}
+
+/// Returns the value of a block that is only a cheap value.
+fn cheap_value(statements: &[Stmt]) -> Option<&Expr> {
+    match statements {
+        [Stmt::Expr(value, None)] if is_cheap(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// Returns the value of an `else` that is only a cheap value.
+fn cheap_arm(otherwise: &Expr) -> Option<&Expr> {
+    match otherwise {
+        Expr::Block(block) if block.label.is_none() => cheap_value(&block.block.stmts),
+        _ => None,
+    }
+}
+
+/// Returns `true` if a value costs less than a branch: it accesses no memory, calls nothing, and jumps nowhere.
+pub(super) fn is_cheap(value: &Expr) -> bool {
+    match value {
+        Expr::Lit(_) | Expr::Path(_) => true,
+        Expr::Paren(inner) => is_cheap(&inner.expr),
+        Expr::Unary(unary) => is_cheap(&unary.expr),
+        Expr::Cast(cast) => is_cheap(&cast.expr),
+        Expr::Field(field) => is_cheap(&field.base),
+        Expr::Binary(binary) => {
+            is_cheap(&binary.left)
+                && is_cheap(&binary.right)
+                && !super::expression::is_assignment(&binary.op)
+        }
+        Expr::MethodCall(call) => {
+            let cheap = [
+                "abs", "min", "max", "mul_add", "sqrt", "len", "floor", "ceil",
+            ];
+            cheap.iter().any(|name| call.method == name)
+                && is_cheap(&call.receiver)
+                && call.args.iter().all(is_cheap)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,516 @@
+//! Expressions.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{
+    BinOp, Expr, ExprBinary, ExprCall, ExprMethodCall, ExprPath, ExprUnary, Path, PathArguments,
+    Token, UnOp,
+};
+
+use super::control::is_cheap;
+use super::memory::{root, single};
+use super::{Body, Form};
+use crate::names::{METHODS, OF_CUBES, methods};
+use crate::scope::Local;
+use crate::signature::{Mode, refuse_type};
+
+/// A list of arguments.
+type Arguments = Punctuated<Expr, Token![,]>;
+
+impl Body<'_> {
+    /// Rewrites an expression.
+    pub(super) fn expression(&mut self, it: &Expr) -> TokenStream {
+        let span = it.span();
+        match it {
+            Expr::Lit(_) => self.literal(it),
+            Expr::Path(path) => self.name(path),
+            Expr::Paren(inner) => {
+                let inner = self.expression(&inner.expr);
+                quote_spanned!(span=> (#inner))
+            }
+            Expr::Group(inner) => self.expression(&inner.expr),
+            Expr::Unary(unary) => self.unary(unary),
+            Expr::Binary(binary) => self.binary(binary),
+            Expr::Assign(it) => self.assign(&it.left, &it.right, None, span),
+            Expr::Cast(it) => {
+                if let Err(error) = refuse_type(&it.ty) {
+                    return self.refuse(it.ty.span(), error);
+                }
+                let (cast, to) = (self.path(span, "cast"), &it.ty);
+                let value = self.expression(&it.expr);
+                quote_spanned!(span=> #cast::<#to, _>(#value))
+            }
+            Expr::Index(index) => self.load(index),
+            Expr::Field(field) => {
+                let member = &field.member;
+                let of_variable = root(&field.base).and_then(|name| self.scopes.find(name));
+                if self.is_traced() && of_variable == Some(Local::Variable) {
+                    return quote_spanned!(span=> ::millstream::__kernel::traced::Traced::load(#it));
+                }
+                let base = self.expression(&field.base);
+                quote_spanned!(span=> #base.#member)
+            }
+            Expr::Tuple(tuple) => {
+                let parts = tuple.elems.iter().map(|part| self.expression(part));
+                let parts: Vec<_> = parts.collect();
+                quote_spanned!(span=> (#(#parts,)*))
+            }
+            Expr::Array(array) => {
+                let elements = array.elems.iter().map(|element| self.expression(element));
+                let elements: Vec<_> = elements.collect();
+                match self.form {
+                    Form::Plain => quote_spanned!(span=> [#(#elements),*]),
+                    Form::Traced => {
+                        let array = self.path(span, "array");
+                        quote_spanned!(span=> #array(__k, [#(#elements),*]))
+                    }
+                }
+            }
+            Expr::Repeat(repeat) => {
+                let (element, len) = (self.expression(&repeat.expr), &repeat.len);
+                match self.form {
+                    Form::Plain => quote_spanned!(span=> [#element; #len]),
+                    Form::Traced => {
+                        let filled = self.path(span, "filled");
+                        quote_spanned!(span=> #filled::<_, { #len }>(__k, #element))
+                    }
+                }
+            }
+            Expr::Block(block) => match &block.label {
+                Some(label) => self.refuse_label(label.span()),
+                None => self.block(&block.block),
+            },
+            Expr::If(it) => self.conditional(it),
+            Expr::Match(it) => self.choice(it),
+            Expr::ForLoop(it) => self.for_loop(it),
+            Expr::While(it) => {
+                if let Some(label) = &it.label {
+                    return self.refuse_label(label.span());
+                }
+                if let Expr::Let(pattern) = &*it.cond {
+                    let why = "kernels have no enums, so a pattern always fits: write `loop`";
+                    return self.refuse(pattern.span(), why);
+                }
+                let (condition, body) = (self.expression(&it.cond), self.block(&it.body));
+                match self.form {
+                    Form::Plain => quote_spanned!(span=> while #condition #body),
+                    Form::Traced => {
+                        let while_loop = self.path(it.while_token.span, "while_loop");
+                        quote_spanned!(span=> #while_loop(__k, || #condition, || #body))
+                    }
+                }
+            }
+            Expr::Loop(it) => {
+                if let Some(label) = &it.label {
+                    return self.refuse_label(label.span());
+                }
+                let body = self.block(&it.body);
+                match self.form {
+                    Form::Plain => quote_spanned!(span=> loop #body),
+                    Form::Traced => {
+                        let repeat = self.path(it.loop_token.span, "repeat");
+                        quote_spanned!(span=> #repeat(__k, || #body))
+                    }
+                }
+            }
+            Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.jump(it, false),
+            Expr::Call(call) => self.call(call),
+            Expr::MethodCall(call) => self.method(call),
+            other => {
+                let why = why_not(other);
+                self.refuse(span, why)
+            }
+        }
+    }
+
+    /// Rewrites a literal.
+    pub(super) fn literal(&mut self, it: &Expr) -> TokenStream {
+        let span = it.span();
+        match it {
+            Expr::Lit(literal)
+                if matches!(
+                    literal.lit,
+                    syn::Lit::Int(_) | syn::Lit::Float(_) | syn::Lit::Bool(_)
+                ) =>
+            {
+                self.literal_of(quote!(#it))
+            }
+            Expr::Lit(_) => self.refuse(
+                span,
+                "kernels have numbers and bools: write text as numbers",
+            ),
+            Expr::Unary(ExprUnary {
+                op: UnOp::Neg(_),
+                expr,
+                ..
+            }) if matches!(**expr, Expr::Lit(_)) => self.literal_of(quote!(#it)),
+            other => self.literal_of(quote!(#other)),
+        }
+    }
+
+    /// Returns a constant.
+    pub(super) fn literal_of(&mut self, value: TokenStream) -> TokenStream {
+        match self.form {
+            Form::Plain => value,
+            Form::Traced => quote!(::millstream::__kernel::traced::lit(__k, #value)),
+        }
+    }
+
+    /// Rewrites a name: of a local, or of a constant.
+    fn name(&mut self, path: &ExprPath) -> TokenStream {
+        let span = path.span();
+        let local = path
+            .path
+            .get_ident()
+            .and_then(|name| self.scopes.find(name));
+        match (local, self.form) {
+            (None, _) => self.literal_of(quote!(#path)),
+            (Some(Local::Variable), Form::Traced) => {
+                quote_spanned!(span=> ::millstream::__kernel::traced::Traced::load(#path))
+            }
+            (Some(Local::Number), Form::Plain) => quote_spanned!(span=> #path.number()),
+            (Some(Local::Buffer(..) | Local::Shared), _) => self.refuse(
+                span,
+                "a buffer is not a value: use an element, `x[i]`, its length, `x.len()`, or pass it to a helper function",
+            ),
+            (Some(_), _) => quote!(#path),
+        }
+    }
+
+    fn unary(&mut self, it: &ExprUnary) -> TokenStream {
+        let span = it.span();
+        match it.op {
+            UnOp::Neg(_) if matches!(*it.expr, Expr::Lit(_)) => self.literal_of(quote!(#it)),
+            UnOp::Neg(_) => {
+                let (function, value) = (self.path(span, "neg"), self.expression(&it.expr));
+                quote_spanned!(span=> #function(#value))
+            }
+            UnOp::Not(_) => {
+                let (function, value) = (self.path(span, "not"), self.expression(&it.expr));
+                quote_spanned!(span=> #function(#value))
+            }
+            _ => self.refuse(
+                span,
+                "kernels have no references to values: write the name without `*`",
+            ),
+        }
+    }
+
+    fn binary(&mut self, it: &ExprBinary) -> TokenStream {
+        let span = it.span();
+        let lazy = match it.op {
+            BinOp::And(_) => Some(("all", "and")),
+            BinOp::Or(_) => Some(("any", "or")),
+            _ => None,
+        };
+        if let Some((lazy, both)) = lazy {
+            let (a, b) = (self.expression(&it.left), self.expression(&it.right));
+            let op = &it.op;
+            return match self.form {
+                Form::Plain => quote_spanned!(span=> (#a #op #b)),
+                Form::Traced if is_cheap(&it.right) => {
+                    let both = self.path(span, both);
+                    quote_spanned!(span=> #both(#a, #b))
+                }
+                Form::Traced => {
+                    let lazy = self.path(span, lazy);
+                    quote_spanned!(span=> #lazy(__k, #a, || #b))
+                }
+            };
+        }
+        let function = self.path(it.op.span(), operator(&it.op));
+        if is_assignment(&it.op) {
+            return self.assign(&it.left, &it.right, Some(&function), span);
+        }
+        let (a, b) = (self.expression(&it.left), self.expression(&it.right));
+        quote_spanned!(span=> #function(#a, #b))
+    }
+
+    /// Rewrites a method of a number or a buffer.
+    fn method(&mut self, it: &ExprMethodCall) -> TokenStream {
+        let span = it.span();
+        let (name, given) = (it.method.to_string(), it.args.len());
+        if let Some(turbofish) = &it.turbofish {
+            return self.refuse(
+                turbofish.span(),
+                "methods of kernels have no type arguments",
+            );
+        }
+        if name == "len" && given == 0 {
+            return self.length(&it.receiver);
+        }
+        if name == "fetch_add" && given == 1 {
+            let receiver = match &*it.receiver {
+                Expr::Index(index) => index,
+                other => {
+                    let why = "an atomic is an element of a buffer `&[Atomic<T>]` or of a shared array: `bins[i].fetch_add(1)`";
+                    return self.refuse(other.span(), why);
+                }
+            };
+            return self.atomic_add(receiver, &it.args[0]);
+        }
+        if name == "clamp" && given == 2 {
+            let (min, max) = (self.path(span, "min"), self.path(span, "max"));
+            let value = self.expression(&it.receiver);
+            let (low, high) = (self.expression(&it.args[0]), self.expression(&it.args[1]));
+            return quote_spanned!(span=> #min(#max(#value, #low), #high));
+        }
+        if name == "is_nan" && given == 0 {
+            let (ne, value) = (self.path(span, "ne"), self.expression(&it.receiver));
+            return quote_spanned!(span=> { let __value = #value; #ne(__value, __value) });
+        }
+        let Some((_, function, wanted)) = METHODS.iter().find(|(method, ..)| *method == name)
+        else {
+            let why = match name.as_str() {
+                "clone" | "to_owned" => "values of kernels are copied: remove the call".to_owned(),
+                "iter" | "iter_mut" | "into_iter" | "map" | "zip" | "enumerate" | "chunks" => {
+                    "kernels have no iterators: loop over indices, `for i in 0..x.len()`".to_owned()
+                }
+                "unwrap" | "expect" => "kernels have no enums: compute the value itself".to_owned(),
+                "push" | "to_vec" | "collect" => {
+                    "kernels allocate nothing: use an array, `[0.0; 8]`, or a buffer".to_owned()
+                }
+                _ => format!(
+                    "kernels have no method `{name}`; numbers have {}",
+                    methods()
+                ),
+            };
+            return self.refuse(it.method.span(), why);
+        };
+        if given != *wanted {
+            let why = format!("`{name}` takes {wanted} arguments, got {given}");
+            return self.refuse(span, why);
+        }
+        let function = self.path(it.method.span(), function);
+        let receiver = self.expression(&it.receiver);
+        let arguments = self.arguments(&it.args);
+        quote_spanned!(span=> #function(#receiver #(, #arguments)*))
+    }
+
+    /// Rewrites `x.len()`.
+    fn length(&mut self, of: &Expr) -> TokenStream {
+        let (span, len) = (of.span(), self.path(of.span(), "len"));
+        match self.form {
+            Form::Plain => quote_spanned!(span=> #len(&#of)),
+            Form::Traced => quote_spanned!(span=> #len(__k, #of)),
+        }
+    }
+
+    fn arguments(&mut self, arguments: &Arguments) -> Vec<TokenStream> {
+        arguments
+            .iter()
+            .map(|argument| self.expression(argument))
+            .collect()
+    }
+
+    /// Rewrites a call: of a function that kernels have, or of a helper function.
+    fn call(&mut self, it: &ExprCall) -> TokenStream {
+        let span = it.span();
+        let Expr::Path(path) = &*it.func else {
+            let why = "kernels have no closures and function pointers: call a function by its name";
+            return self.refuse(it.func.span(), why);
+        };
+        let name = path.path.get_ident().map(ToString::to_string);
+        let last = path.path.segments.last().map(|last| last.ident.to_string());
+        if path.path.segments.len() == 2
+            && let ("from_bits", [value]) =
+                (last.as_deref().unwrap_or(""), args(&it.args).as_slice())
+        {
+            let of = &path.path.segments[0].ident;
+            let (cast, value) = (self.path(span, "bit_cast"), self.expression(value));
+            return quote_spanned!(span=> #cast::<#of, _>(#value));
+        }
+        match name.as_deref() {
+            Some("thread") if it.args.is_empty() => return self.thread(span),
+            Some("threads") if it.args.is_empty() => {
+                if !self.function.is_kernel() {
+                    return self.refuse(
+                        span,
+                        "a helper function gets numbers from its caller: pass `threads()`",
+                    );
+                }
+                return quote_spanned!(span=> __threads);
+            }
+            _ => {}
+        }
+        let alone = (path.path.segments.len() == 1).then_some(last).flatten();
+        let of_cubes = OF_CUBES
+            .iter()
+            .find(|(name, _)| alone.as_deref() == Some(name));
+        if let Some((name, wanted)) = of_cubes {
+            return self.of_cube(it, path, (name, *wanted));
+        }
+        self.helper(it, &path.path)
+    }
+
+    fn thread(&mut self, span: Span) -> TokenStream {
+        if !self.function.is_kernel() {
+            let why = "a helper function gets numbers from its caller: pass `thread()`";
+            return self.refuse(span, why);
+        }
+        match self.form {
+            Form::Plain => quote_spanned!(span=> __thread.number()),
+            Form::Traced => {
+                let thread = self.path(span, "thread");
+                quote_spanned!(span=> #thread(__k))
+            }
+        }
+    }
+
+    /// Rewrites a function of threads that work together.
+    fn of_cube(
+        &mut self,
+        it: &ExprCall,
+        path: &ExprPath,
+        (name, wanted): (&str, usize),
+    ) -> TokenStream {
+        let span = it.span();
+        if self.function.cube.is_none() {
+            let why = format!(
+                "`{name}` is for threads that work together: declare their number, `#[kernel(cube = 256)]`"
+            );
+            return self.refuse(span, why);
+        }
+        if it.args.len() != wanted {
+            let why = format!("`{name}` takes {wanted} arguments, got {}", it.args.len());
+            return self.refuse(span, why);
+        }
+        let function = self.path(span, name);
+        let generics = match &path.path.segments[0].arguments {
+            PathArguments::AngleBracketed(arguments) => Some(arguments),
+            _ => None,
+        };
+        let generics = generics.map(|arguments| {
+            let arguments = &arguments.args;
+            quote!(::<#arguments>)
+        });
+        let arguments = self.arguments(&it.args);
+        quote_spanned!(span=> #function #generics(__k #(, #arguments)*))
+    }
+
+    /// Rewrites a call of a helper function.
+    fn helper(&mut self, it: &ExprCall, path: &Path) -> TokenStream {
+        let span = it.span();
+        let mut path = path.clone();
+        let generics = path
+            .segments
+            .last_mut()
+            .map(|last| std::mem::take(&mut last.arguments));
+        let generics = match generics {
+            Some(PathArguments::AngleBracketed(arguments)) => {
+                let arguments = arguments.args;
+                Some(quote!(::<#arguments>))
+            }
+            _ => None,
+        };
+        let arguments: Vec<_> = it
+            .args
+            .iter()
+            .map(|argument| self.passed(argument))
+            .collect();
+        match self.form {
+            Form::Plain => quote_spanned!(span=> #path::plain #generics(#(#arguments),*)),
+            Form::Traced => quote_spanned!(span=> #path::traced #generics(__k, #(#arguments),*)),
+        }
+    }
+
+    /// Rewrites an argument of a helper function: a value, or a buffer.
+    fn passed(&mut self, argument: &Expr) -> TokenStream {
+        let inner = match argument {
+            Expr::Reference(reference) => &reference.expr,
+            other => other,
+        };
+        let local = single(inner).and_then(|name| self.scopes.find(name));
+        match (local, self.form) {
+            (Some(Local::Buffer(number, mode)), form) => {
+                self.uses[number].elsewhere = true;
+                match (form, mode) {
+                    (Form::Traced, _) => quote!(#inner),
+                    (Form::Plain, Mode::Read) => quote!(&#inner),
+                    (Form::Plain, _) => quote!(&mut #inner),
+                }
+            }
+            (Some(Local::Shared), _) => quote!(#inner),
+            _ => self.expression(argument),
+        }
+    }
+}
+
+fn args(arguments: &Arguments) -> Vec<&Expr> {
+    arguments.iter().collect()
+}
+
+/// Returns `true` for `+=` and the like.
+pub(super) fn is_assignment(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
+}
+
+/// Returns the function of an operator.
+fn operator(op: &BinOp) -> &'static str {
+    match op {
+        BinOp::Add(_) | BinOp::AddAssign(_) => "add",
+        BinOp::Sub(_) | BinOp::SubAssign(_) => "sub",
+        BinOp::Mul(_) | BinOp::MulAssign(_) => "mul",
+        BinOp::Div(_) | BinOp::DivAssign(_) => "div",
+        BinOp::Rem(_) | BinOp::RemAssign(_) => "rem",
+        BinOp::BitXor(_) | BinOp::BitXorAssign(_) => "xor",
+        BinOp::BitAnd(_) | BinOp::BitAndAssign(_) => "and",
+        BinOp::BitOr(_) | BinOp::BitOrAssign(_) => "or",
+        BinOp::Shl(_) | BinOp::ShlAssign(_) => "shl",
+        BinOp::Shr(_) | BinOp::ShrAssign(_) => "shr",
+        BinOp::Ne(_) => "ne",
+        BinOp::Lt(_) => "lt",
+        BinOp::Le(_) => "le",
+        BinOp::Gt(_) => "gt",
+        BinOp::Ge(_) => "ge",
+        // `==`; `&&` and `||` are rewritten before.
+        _ => "eq",
+    }
+}
+
+/// Returns why kernels do not have an expression, and what to write instead.
+fn why_not(it: &Expr) -> String {
+    let why = match it {
+        Expr::Async(_) | Expr::Await(_) => "kernels are not `async`: their launch is",
+        Expr::Closure(_) => "kernels have no closures: write a helper function with `#[kernel]`",
+        Expr::Const(_) => "kernels have no `const` blocks: put a `const` beside the kernel",
+        Expr::Infer(_) => "`_` has no value here",
+        Expr::Let(_) => "kernels have no enums, so a pattern always fits: write `let` before",
+        Expr::Macro(it) => {
+            let name = &it.mac.path;
+            let name = quote!(#name).to_string();
+            return format!("kernels have no macro `{name}!`: write what it stands for");
+        }
+        Expr::Range(_) => "a range is only the bounds of a loop: `for i in a..b`",
+        Expr::RawAddr(_) => "kernels have no pointers: use an index",
+        Expr::Reference(_) => {
+            "kernels have no references to values: copy the value; a buffer is passed by its name"
+        }
+        Expr::Struct(_) => "kernels have no structs yet: use a tuple",
+        Expr::Try(_) | Expr::TryBlock(_) => {
+            "kernels have no errors to return: `?` is for the caller; store a code in a buffer"
+        }
+        Expr::Unsafe(_) => {
+            "kernels have no `unsafe` blocks: use `#[kernel(unsafe(unchecked))]` for unchecked accesses"
+        }
+        Expr::Yield(_) => "kernels are no generators: store to a buffer",
+        _ => {
+            "kernels do not have this expression: see the guide's page about kernels for what they have"
+        }
+    };
+    why.to_owned()
+}

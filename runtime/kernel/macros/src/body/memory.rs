@@ -1,0 +1,278 @@
+//! Accesses of buffers and arrays, and assignments.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprIndex, Ident, Member};
+
+use super::{Body, is_thread, line_of};
+use crate::scope::Local;
+use crate::signature::Mode;
+
+/// Where an indexed element is.
+enum Memory {
+    /// In a buffer that each thread accesses at its number; the tokens of the thread.
+    Own(Ident, TokenStream),
+    /// In other memory: its tokens, and its name for messages.
+    Other(TokenStream, String),
+}
+
+impl Body<'_> {
+    /// Rewrites a load: `x[i]`.
+    pub(super) fn load(&mut self, index: &ExprIndex) -> TokenStream {
+        let span = index.span();
+        let Some((memory, at)) = self.memory(index) else {
+            return TokenStream::new();
+        };
+        match memory {
+            Memory::Own(buffer, thread) => {
+                let place = place_at(&buffer.to_string(), span);
+                quote_spanned!(span=> #buffer.get(#thread, #place))
+            }
+            Memory::Other(memory, name) => {
+                let get = self.path(span, "get");
+                match self.is_traced() {
+                    true => quote_spanned!(span=> #get(#memory, #at)),
+                    false => {
+                        let place = place_at(&name, span);
+                        quote_spanned!(span=> #get(&#memory, #at, #place))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Rewrites `place = value`, or `place op= value` with the function of the operator.
+    pub(super) fn assign(
+        &mut self,
+        place: &Expr,
+        value: &Expr,
+        operator: Option<&TokenStream>,
+        span: Span,
+    ) -> TokenStream {
+        // As for numbers in Rust, the value is computed before the place.
+        let value = self.expression(value);
+        match place {
+            Expr::Index(index) => self.store(index, &value, operator),
+            Expr::Paren(inner) => {
+                let inner = inner.expr.clone();
+                self.assign_place(&inner, &value, operator, span)
+            }
+            Expr::Infer(_) => quote_spanned!(span=> { let _ = #value; }),
+            other => self.assign_place(other, &value, operator, span),
+        }
+    }
+
+    /// Assigns to a variable or a field of one.
+    fn assign_place(
+        &mut self,
+        place: &Expr,
+        value: &TokenStream,
+        operator: Option<&TokenStream>,
+        span: Span,
+    ) -> TokenStream {
+        match root(place).map(|name| (name, self.scopes.find(name))) {
+            Some((_, Some(Local::Variable))) => {}
+            Some((name, Some(_))) => {
+                let why = format!("`{name}` does not change: declare it as `let mut {name}`");
+                return self.refuse(place.span(), why);
+            }
+            _ => {
+                let why =
+                    "a kernel assigns to its variables and to elements, `x = ..` or `y[i] = ..`";
+                return self.refuse(place.span(), why);
+            }
+        }
+        match self.is_traced() {
+            true => {
+                let now = quote!(::millstream::__kernel::traced::Traced::load(#place));
+                let stored = match operator {
+                    Some(operator) => quote_spanned!(span=> #operator(#now, __value)),
+                    None => quote!(__value),
+                };
+                quote_spanned!(span=> {
+                    let __value = #value;
+                    ::millstream::__kernel::traced::Traced::assign(#place, #stored);
+                })
+            }
+            false => match operator {
+                Some(operator) => {
+                    quote_spanned!(span=> { let __value = #value; #place = #operator(#place, __value); })
+                }
+                None => quote_spanned!(span=> #place = #value),
+            },
+        }
+    }
+
+    /// Assigns to an element.
+    fn store(
+        &mut self,
+        index: &ExprIndex,
+        value: &TokenStream,
+        operator: Option<&TokenStream>,
+    ) -> TokenStream {
+        let span = index.span();
+        if let Some(name) = root(&index.expr) {
+            let why = match self.scopes.find(name) {
+                Some(Local::Buffer(_, Mode::Read)) => Some(format!(
+                    "`{name}` is read-only: declare it as `{name}: &mut [T]`"
+                )),
+                Some(Local::Buffer(_, Mode::Atomic)) => Some(format!(
+                    "`{name}` has atomics: use `{name}[i].fetch_add(value)`"
+                )),
+                Some(Local::Value | Local::Number) => Some(format!(
+                    "`{name}` does not change: declare it as `let mut {name}`"
+                )),
+                _ => None,
+            };
+            if let Some(why) = why {
+                return self.refuse(index.expr.span(), why);
+            }
+        }
+        let Some((memory, at)) = self.memory(index) else {
+            return TokenStream::new();
+        };
+        match memory {
+            Memory::Own(buffer, thread) => {
+                let place = place_at(&buffer.to_string(), span);
+                let stored = match operator {
+                    Some(operator) => {
+                        quote_spanned!(span=> #operator(#buffer.get(#thread, #place), __value))
+                    }
+                    None => quote!(__value),
+                };
+                quote_spanned!(span=> { let __value = #value; #buffer.set(#thread, #stored, #place); })
+            }
+            Memory::Other(memory, name) => {
+                let (get, set) = (self.path(span, "get"), self.path(span, "set"));
+                let (from, to, place) = match self.is_traced() {
+                    true => (quote!(#memory), quote!(#memory), None),
+                    false => {
+                        let place = place_at(&name, span);
+                        (
+                            quote!(&#memory),
+                            quote!(&mut #memory),
+                            Some(quote!(, #place)),
+                        )
+                    }
+                };
+                let stored = match operator {
+                    Some(operator) => {
+                        quote_spanned!(span=> #operator(#get(#from, __at #place), __value))
+                    }
+                    None => quote!(__value),
+                };
+                quote_spanned!(span=> {
+                    let __value = #value;
+                    let __at = #at;
+                    let __stored = #stored;
+                    #set(#to, __at, __stored #place);
+                })
+            }
+        }
+    }
+
+    /// Rewrites `bins[i].fetch_add(value)`.
+    pub(super) fn atomic_add(&mut self, index: &ExprIndex, value: &Expr) -> TokenStream {
+        let span = index.span();
+        let value = self.expression(value);
+        let Some((Memory::Other(memory, name), at)) = self.memory(index) else {
+            return TokenStream::new();
+        };
+        match self.is_traced() {
+            true => quote_spanned!(span=> #memory.add(#at, #value)),
+            false => {
+                let place = place_at(&name, span);
+                quote_spanned!(span=> #memory.add(#at, #value, #place))
+            }
+        }
+    }
+
+    /// Returns the memory of an element, and its index. Notes how a buffer is used.
+    fn memory(&mut self, index: &ExprIndex) -> Option<(Memory, TokenStream)> {
+        let base = match &*index.expr {
+            Expr::Paren(inner) => &inner.expr,
+            base => base,
+        };
+        let name = single(base);
+        let local = name.and_then(|name| self.scopes.find(name));
+        let (Some(name), Some(Local::Buffer(number, mode))) = (name, local) else {
+            let at = self.expression(&index.index);
+            let memory = self.array(base);
+            return Some((Memory::Other(memory, quote!(#base).to_string()), at));
+        };
+        let is_number = self.is_number(&index.index);
+        match is_number {
+            true => self.uses[number].at_number = true,
+            false => self.uses[number].elsewhere = true,
+        }
+        let is_own = match &self.known {
+            Some(known) => !known[number].elsewhere && known[number].at_number,
+            None => false,
+        };
+        if is_own && !self.is_traced() && matches!(mode, Mode::Update | Mode::Whole) {
+            let thread = match single(&index.index) {
+                Some(number) => quote!(#number),
+                None => quote!(__thread),
+            };
+            return Some((Memory::Own(name.clone(), thread), TokenStream::new()));
+        }
+        let at = self.expression(&index.index);
+        Some((Memory::Other(quote!(#name), name.to_string()), at))
+    }
+
+    /// Returns `true` if an index is the number of the thread.
+    fn is_number(&self, index: &Expr) -> bool {
+        match single(index) {
+            Some(name) => self.scopes.find(name) == Some(Local::Number),
+            None => self.has_numbers() && is_thread(index),
+        }
+    }
+
+    /// Returns an array as memory: the place itself of a variable, otherwise the value.
+    fn array(&mut self, base: &Expr) -> TokenStream {
+        match root(base).and_then(|name| self.scopes.find(name)) {
+            Some(Local::Variable | Local::Value | Local::Shared) if is_place(base) => quote!(#base),
+            _ => {
+                let value = self.expression(base);
+                quote!((#value))
+            }
+        }
+    }
+}
+
+/// Returns the place of an access, for messages.
+fn place_at(name: &str, span: Span) -> TokenStream {
+    let line = line_of(span);
+    quote_spanned! {span=>
+        &::millstream::__kernel::plain::At { name: #name, file: ::core::file!(), line: #line }
+    }
+}
+
+/// Returns the name that a path of one segment is.
+pub(super) fn single(expression: &Expr) -> Option<&Ident> {
+    match expression {
+        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        Expr::Paren(inner) => single(&inner.expr),
+        _ => None,
+    }
+}
+
+/// Returns the name that a place begins with: `p` of `p.position.x`.
+pub(super) fn root(place: &Expr) -> Option<&Ident> {
+    match place {
+        Expr::Field(field) => root(&field.base),
+        Expr::Index(index) => root(&index.expr),
+        other => single(other),
+    }
+}
+
+/// Returns `true` for a name, and fields of one.
+fn is_place(expression: &Expr) -> bool {
+    match expression {
+        Expr::Field(field) => {
+            matches!(field.member, Member::Named(_) | Member::Unnamed(_)) && is_place(&field.base)
+        }
+        other => single(other).is_some(),
+    }
+}

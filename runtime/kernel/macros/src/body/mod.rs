@@ -1,0 +1,281 @@
+//! Rewrites a body: as plain Rust, or as calls that trace it.
+//!
+//! Both have the same names and types up to `T` and `V<T>`, so rustc infers the types of both in the same way.
+
+mod control;
+mod expression;
+mod memory;
+mod pattern;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
+
+use crate::scope::{Local, Scopes, Use};
+use crate::signature::{Function, ParamKind, refuse_type};
+
+/// What a body becomes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Plain Rust, for the CPU.
+    Plain,
+    /// Calls that add to a program.
+    Traced,
+}
+
+/// A body that is rewritten.
+pub(crate) struct Body<'a> {
+    form: Form,
+    function: &'a Function,
+    scopes: Scopes,
+    /// How the body uses each buffer, as far as it is rewritten.
+    pub(crate) uses: Vec<Use>,
+    /// How the whole body uses each buffer, once that is known.
+    known: Option<Vec<Use>>,
+    errors: Option<Error>,
+    /// Whether the body has `return`.
+    pub(crate) returns: bool,
+}
+
+impl<'a> Body<'a> {
+    /// Starts with the parameters of a function. `known` is how its body uses each buffer.
+    pub(crate) fn new(function: &'a Function, form: Form, known: Option<Vec<Use>>) -> Self {
+        let mut scopes = Scopes::default();
+        scopes.open();
+        let mut buffers = 0;
+        for param in &function.params {
+            let local = match param.kind {
+                ParamKind::Value(_) => Local::Value,
+                ParamKind::Buffer(_, mode) => {
+                    buffers += 1;
+                    Local::Buffer(buffers - 1, mode)
+                }
+            };
+            scopes.bind(&param.name, local);
+        }
+        Self {
+            form,
+            function,
+            scopes,
+            uses: vec![Use::default(); buffers],
+            known,
+            errors: None,
+            returns: false,
+        }
+    }
+
+    /// Rewrites the function's body.
+    pub(crate) fn rewrite(&mut self) -> syn::Result<TokenStream> {
+        let block = self.block(&self.function.item.block);
+        match self.errors.take() {
+            Some(errors) => Err(errors),
+            None => Ok(block),
+        }
+    }
+
+    fn is_traced(&self) -> bool {
+        self.form == Form::Traced
+    }
+
+    /// Records an error, and returns tokens in place of what is wrong.
+    fn refuse(&mut self, span: Span, why: impl std::fmt::Display) -> TokenStream {
+        let error = Error::new(span, why);
+        match &mut self.errors {
+            Some(errors) => errors.combine(error),
+            None => self.errors = Some(error),
+        }
+        TokenStream::new()
+    }
+
+    /// Returns the path of a function of `plain` or `traced`.
+    fn path(&self, span: Span, name: &str) -> TokenStream {
+        let name = syn::Ident::new(name, span);
+        match self.form {
+            Form::Plain => quote_spanned!(span=> ::millstream::__kernel::plain::#name),
+            Form::Traced => quote_spanned!(span=> ::millstream::__kernel::traced::#name),
+        }
+    }
+
+    /// Rewrites a block, with its braces.
+    fn block(&mut self, block: &Block) -> TokenStream {
+        self.scopes.open();
+        let inside = self.statements(&block.stmts);
+        self.scopes.close();
+        quote_spanned!(block.span()=> { #inside })
+    }
+
+    fn statements(&mut self, statements: &[Stmt]) -> TokenStream {
+        let mut inside = TokenStream::new();
+        for (index, statement) in statements.iter().enumerate() {
+            if self.is_traced() {
+                let line = line_of(statement.span());
+                inside.extend(quote!(__k.line(#line);));
+            }
+            inside.extend(self.statement(statement));
+            // Traced, a loop is a call.
+            if index + 1 < statements.len() && matches!(statement, Stmt::Expr(_, None)) {
+                inside.extend(quote!(;));
+            }
+        }
+        inside
+    }
+
+    fn statement(&mut self, statement: &Stmt) -> TokenStream {
+        match statement {
+            Stmt::Local(local) => self.declare(local),
+            Stmt::Item(item) => self.refuse(
+                item.span(),
+                "a kernel has no items of its own: put the item beside the kernel",
+            ),
+            Stmt::Expr(expression, semicolon) => {
+                let is_statement = semicolon.is_some();
+                let expression = match is_statement {
+                    true => self.as_statement(expression),
+                    false => self.expression(expression),
+                };
+                quote!(#expression #semicolon)
+            }
+            Stmt::Macro(call) => {
+                let name = &call.mac.path;
+                let name = quote!(#name).to_string();
+                self.refuse(
+                    call.span(),
+                    format!("kernels have no macro `{name}!`: write what it stands for"),
+                )
+            }
+        }
+    }
+
+    /// Rewrites an expression whose value is not used.
+    fn as_statement(&mut self, expression: &Expr) -> TokenStream {
+        match expression {
+            Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.jump(expression, true),
+            other => self.expression(other),
+        }
+    }
+
+    /// Rewrites `let`.
+    fn declare(&mut self, local: &Let) -> TokenStream {
+        let span = local.span();
+        let (pattern, of) = match &local.pat {
+            Pat::Type(PatType { pat, ty, .. }) => (&**pat, Some(&**ty)),
+            pattern => (pattern, None),
+        };
+        let of = of.map(|of| {
+            let of = self.type_of(of);
+            quote!(: #of)
+        });
+        let Some(init) = &local.init else {
+            return self.declare_later(pattern, of, span);
+        };
+        if let Some((_, other)) = &init.diverge {
+            return self.refuse(
+                other.span(),
+                "kernels have no enums, so a pattern always fits: write `let` without `else`",
+            );
+        }
+        // `let i = thread();`
+        if let (Pat::Ident(name), true) = (pattern, is_thread(&init.expr))
+            && name.mutability.is_none()
+            && self.has_numbers()
+        {
+            self.scopes.bind(&name.ident, Local::Number);
+            let name = &name.ident;
+            return match self.form {
+                Form::Plain => quote_spanned!(span=> let #name = __thread;),
+                Form::Traced => {
+                    let thread = self.path(span, "thread");
+                    quote_spanned!(span=> let #name = #thread(__k);)
+                }
+            };
+        }
+        let value = self.expression(&init.expr);
+        let (bound, variables) = self.bind(pattern);
+        self.bind_shared(pattern, &init.expr);
+        // Plain bodies bind as the text does.
+        let fresh = self.is_traced().then(|| {
+            let variables = variables.iter();
+            quote!(#(let #variables = ::millstream::__kernel::traced::Traced::fresh(#variables, __k);)*)
+        });
+        quote_spanned!(span=> let #bound #of = #value; #fresh)
+    }
+
+    /// Binds the names of arrays that the threads of a cube share.
+    fn bind_shared(&mut self, pattern: &Pat, value: &Expr) {
+        match (pattern, value) {
+            (Pat::Ident(name), Expr::Call(call)) if is_named(&call.func, "shared") => {
+                self.scopes.bind(&name.ident, Local::Shared);
+            }
+            (Pat::Tuple(names), Expr::Tuple(values)) => {
+                let parts = names.elems.iter().zip(&values.elems);
+                parts.for_each(|(pattern, value)| self.bind_shared(pattern, value));
+            }
+            _ => {}
+        }
+    }
+
+    /// Rewrites `let x;`, which is set later.
+    fn declare_later(&mut self, pattern: &Pat, of: Option<TokenStream>, span: Span) -> TokenStream {
+        let Pat::Ident(name) = pattern else {
+            return self.refuse(
+                pattern.span(),
+                "a pattern needs a value: `let (a, b) = ..;`",
+            );
+        };
+        let (name, mutability) = (&name.ident, name.mutability);
+        self.scopes.bind(name, Local::Variable);
+        match self.form {
+            Form::Plain => quote_spanned!(span=> let #mutability #name #of;),
+            Form::Traced => {
+                quote_spanned!(span=> let #name #of = ::millstream::__kernel::traced::Traced::unset(__k);)
+            }
+        }
+    }
+
+    /// Returns whether threads have numbers that no other has: not where the threads of a cube work together, which run
+    /// as a program on every device; nor in helper functions, which get numbers from their callers.
+    fn has_numbers(&self) -> bool {
+        self.function.is_kernel() && self.function.cube.is_none()
+    }
+
+    /// Returns a type as the body has it.
+    pub(crate) fn type_of(&mut self, of: &Type) -> TokenStream {
+        if let Err(error) = refuse_type(of) {
+            return self.refuse(of.span(), error);
+        }
+        if !self.is_traced() {
+            return quote!(#of);
+        }
+        match of {
+            Type::Infer(_) => quote!(#of),
+            Type::Tuple(tuple) => {
+                let parts = tuple.elems.iter().map(|part| self.type_of(part));
+                let parts: Vec<_> = parts.collect();
+                quote_spanned!(of.span()=> (#(#parts,)*))
+            }
+            Type::Array(array) => {
+                let (element, len) = (&array.elem, &array.len);
+                quote_spanned!(of.span()=> ::millstream::__kernel::traced::Array<'_, #element, { #len }>)
+            }
+            Type::Paren(inner) => self.type_of(&inner.elem),
+            Type::Group(inner) => self.type_of(&inner.elem),
+            other => quote_spanned!(of.span()=> ::millstream::__kernel::traced::V<'_, #other>),
+        }
+    }
+}
+
+/// Returns the line of a span in its file.
+fn line_of(span: Span) -> u32 {
+    u32::try_from(span.unwrap().line()).unwrap_or(u32::MAX)
+}
+
+/// Returns `true` for a path of this one name.
+fn is_named(expression: &Expr, name: &str) -> bool {
+    matches!(expression, Expr::Path(path) if path.path.segments.len() == 1 && path.path.segments[0].ident == name)
+}
+
+/// Returns `true` for `thread()`.
+fn is_thread(expression: &Expr) -> bool {
+    matches!(expression, Expr::Call(call) if is_named(&call.func, "thread") && call.args.is_empty())
+}

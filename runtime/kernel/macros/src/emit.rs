@@ -1,0 +1,419 @@
+//! The items that the macro writes.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{GenericParam, ReturnType};
+
+use crate::body::{Body, Form};
+use crate::scope::Use;
+use crate::signature::{Function, Mode, ParamKind};
+
+/// The lints that the written code is exempt from: what the user wrote is checked in the plain body.
+fn allowed() -> TokenStream {
+    quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unused)])
+}
+
+/// Returns the items of a function.
+pub(crate) fn function(function: &Function) -> syn::Result<TokenStream> {
+    match function.is_kernel() {
+        true => kernel(function),
+        false => helper(function),
+    }
+}
+
+/// The generic parameters of a function in the forms that items need.
+struct Generics {
+    /// Declared: `T: Number, const N: usize`.
+    declared: Vec<TokenStream>,
+    /// As arguments: `T, N`.
+    arguments: Vec<TokenStream>,
+    /// The `where` clause, with what buffers need.
+    bounds: TokenStream,
+}
+
+impl Generics {
+    fn of(function: &Function) -> Self {
+        let params = &function.item.sig.generics.params;
+        let declared = params.iter().map(|param| quote!(#param)).collect();
+        let arguments = params.iter().map(|param| match param {
+            GenericParam::Type(of) => of.ident.to_token_stream(),
+            GenericParam::Const(of) => of.ident.to_token_stream(),
+            GenericParam::Lifetime(of) => of.to_token_stream(),
+        });
+        let arguments = arguments.collect();
+        let written = function.item.sig.generics.where_clause.iter();
+        let written = written
+            .flat_map(|clause| clause.predicates.iter())
+            .map(|it| quote!(#it));
+        let elements = function.generic_types().filter(|name| {
+            function
+                .buffers()
+                .any(|(_, of, _)| quote!(#of).to_string() == name.to_string())
+        });
+        let elements = elements.map(|name| quote!(#name: ::millstream::Element));
+        let scalars = function.generic_types().filter(|name| {
+            function
+                .scalars()
+                .any(|(_, of)| quote!(#of).to_string() == name.to_string())
+        });
+        let scalars =
+            scalars.map(|name| quote!(#name: ::millstream::__kernel::call::ScalarArgument));
+        let all: Vec<_> = written.chain(elements).chain(scalars).collect();
+        let bounds = quote!(where #(#all),*);
+        Self {
+            declared,
+            arguments,
+            bounds,
+        }
+    }
+}
+
+/// Returns the body in one form, and how it uses the buffers.
+fn body(function: &Function, form: Form, known: &[Use]) -> syn::Result<(TokenStream, bool)> {
+    let mut body = Body::new(function, form, Some(known.to_vec()));
+    let tokens = body.rewrite()?;
+    Ok((tokens, body.returns))
+}
+
+/// Returns the items of a kernel: a struct of its arguments, a function that makes one, and its definition.
+fn kernel(function: &Function) -> syn::Result<TokenStream> {
+    let signature = &function.item.sig;
+    let (name, visibility) = (&signature.ident, &function.item.vis);
+    let docs = function
+        .item
+        .attrs
+        .iter()
+        .filter(|it| it.path().is_ident("doc"));
+    let docs: Vec<_> = docs.collect();
+    let mut first = Body::new(function, Form::Plain, None);
+    first.rewrite()?;
+    let uses = first.uses;
+    let (traced, _) = body(function, Form::Traced, &uses)?;
+    let allowed = allowed();
+
+    let generics = Generics::of(function);
+    let Generics {
+        declared,
+        arguments,
+        bounds,
+    } = &generics;
+    let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
+    let types = function.params.iter().map(|param| match &param.kind {
+        ParamKind::Value(of) => quote!(#of),
+        ParamKind::Buffer(of, Mode::Read | Mode::Atomic) => quote!(&'a ::millstream::Handle<#of>),
+        ParamKind::Buffer(of, _) => quote!(&'a mut ::millstream::Handle<#of>),
+    });
+    let types: Vec<_> = types.collect();
+    let definition = definition(function, &generics, &traced);
+    let plain = match function.cube {
+        Some(_) => None,
+        None => Some(plain(function, &generics, &uses)?),
+    };
+    let native = match function.cube {
+        Some(_) => quote!(::core::option::Option::None),
+        None => quote!(::core::option::Option::Some(
+            ::millstream::__kernel::call::native::<Self::Key>()
+        )),
+    };
+    let threads = format!("Launches `{name}` with this number of threads on a stream.");
+    let records = format!("Adds a launch of `{name}` with this number of threads to a recording.");
+    Ok(quote! {
+        #(#docs)*
+        #[allow(non_camel_case_types)]
+        #[must_use = "a kernel runs when it is launched: `.launch(&stream, threads)`"]
+        #visibility struct #name<'a #(, #declared)*> #bounds {
+            #(#names: #types,)*
+            __of: ::core::marker::PhantomData<&'a ()>,
+        }
+
+        #(#docs)*
+        #allowed
+        #visibility fn #name<'a #(, #declared)*>(#(#names: #types),*) -> #name<'a #(, #arguments)*> #bounds {
+            #name { #(#names,)* __of: ::core::marker::PhantomData }
+        }
+
+        #allowed
+        const _: () = {
+            impl<'a #(, #declared)*> #name<'a #(, #arguments)*> #bounds {
+                #[doc = #threads]
+                /// Compiles the kernel for the device the first time. May block while there is no room for the task, unless
+                /// the stream is a [`nowait`](::millstream::Stream::nowait).
+                ///
+                /// # Errors
+                /// Those of [`Stream::launch`](::millstream::Stream::launch), and of
+                /// [`ComputeClient::kernel`](::millstream::ComputeClient::kernel).
+                #[inline]
+                pub fn launch(
+                    self,
+                    stream: &::millstream::Stream,
+                    threads: usize,
+                ) -> ::core::result::Result<(), ::millstream::Error> {
+                    ::millstream::__kernel::call::launch(&self, stream, threads)
+                }
+
+                #[doc = #records]
+                ///
+                /// # Errors
+                /// Those of [`Recorder::launch`](::millstream::Recorder::launch), and of
+                /// [`ComputeClient::kernel`](::millstream::ComputeClient::kernel).
+                pub fn record(
+                    self,
+                    recorder: &mut ::millstream::Recorder<'_>,
+                    threads: usize,
+                ) -> ::core::result::Result<(), ::millstream::Error> {
+                    ::millstream::__kernel::call::record(&self, recorder, threads)
+                }
+            }
+
+            impl<'a #(, #declared)*> ::millstream::__kernel::call::Definition for #name<'a #(, #arguments)*> #bounds {
+                #definition
+                fn native() -> ::core::option::Option<::millstream::__kernel::call::Native> {
+                    #native
+                }
+            }
+
+            #plain
+        };
+    })
+}
+
+/// Returns the definition of a kernel, up to its native form.
+fn definition(function: &Function, generics: &Generics, traced: &TokenStream) -> TokenStream {
+    let name = &function.item.sig.ident;
+    let text = name.to_string();
+    let arguments = &generics.arguments;
+    let [x, y, z] = function.cube.unwrap_or([256, 1, 1]);
+    let (checked, plain) = (!function.unchecked, function.cube.is_none());
+    let count = function.params.len() + 1;
+    let buffers = function.buffers().map(|(name, of, mode)| {
+        let text = name.to_string();
+        let mode = match mode {
+            Mode::Read => quote!(Read),
+            Mode::Whole => quote!(Write),
+            Mode::Update | Mode::Atomic => quote!(Update),
+        };
+        quote!(let #name = __k.buffer::<#of>(#text, ::millstream::ir::nest::BufferMode::#mode);)
+    });
+    let scalars = function.scalars().map(|(name, of)| {
+        let text = name.to_string();
+        quote!(let #name = __k.scalar::<#of>(#text);)
+    });
+    let lengths = function
+        .buffers()
+        .map(|(name, ..)| quote!(__k.length(#name);));
+    // Threads that work together run in whole cubes. Of others exactly as many run as the launch says.
+    let body = match function.cube {
+        Some(_) => quote!(let _: () = #traced;),
+        None => quote! {
+            let __runs = ::millstream::__kernel::traced::lt(
+                ::millstream::__kernel::traced::thread(__k),
+                __threads,
+            );
+            ::millstream::__kernel::traced::when(__k, __runs, || #traced);
+        },
+    };
+    let written = function.buffers().map(|(name, _, mode)| match mode {
+        Mode::Read => quote!(::millstream::read(self.#name)),
+        Mode::Whole => quote!(::millstream::write(&*self.#name)),
+        Mode::Update => quote!(::millstream::update(&*self.#name)),
+        Mode::Atomic => quote!(::millstream::update(self.#name)),
+    });
+    let values = function.scalars().map(|(name, _)| quote!(self.#name));
+    let lens = function
+        .buffers()
+        .map(|(name, ..)| quote!(self.#name.len()));
+    quote! {
+        type Key = #name<'static #(, #arguments)*>;
+        const NAME: &'static str = #text;
+        const FILE: &'static str = ::core::file!();
+        const THREADS: [u32; 3] = [#x, #y, #z];
+        const CHECKED: bool = #checked;
+        const PLAIN: bool = #plain;
+        const SCALARS: usize = #count;
+
+        fn trace(__k: ::millstream::__kernel::traced::Tracer<'_>) {
+            #(#buffers)*
+            #(#scalars)*
+            #(#lengths)*
+            let __threads = __k.threads();
+            #body
+        }
+
+        #[inline(always)]
+        fn write<'h>(
+            &'h self,
+            __writer: &mut ::millstream::kernel::ArgumentWriter<'_, 'h>,
+        ) -> ::core::result::Result<(), ::std::boxed::Box<::millstream::Error>> {
+            #(::millstream::Argument::write(&#written, __writer)?;)*
+            #(::millstream::Argument::write(&#values, __writer)?;)*
+            #(::millstream::Argument::write(&#lens, __writer)?;)*
+            ::core::result::Result::Ok(())
+        }
+    }
+}
+
+/// Returns the plain form of a kernel.
+fn plain(function: &Function, generics: &Generics, uses: &[Use]) -> syn::Result<TokenStream> {
+    let (body, _) = body(function, Form::Plain, uses)?;
+    let name = &function.item.sig.ident;
+    let Generics {
+        declared,
+        arguments,
+        bounds,
+    } = generics;
+    let buffers: Vec<_> = function.buffers().zip(uses).collect();
+    let views = pairs(buffers.iter().map(|((_, of, mode), it)| {
+        let view = match (mode, it.elsewhere, it.at_number) {
+            (Mode::Read, _, true) => quote!(Along<'a, #of>),
+            (Mode::Read, _, false) => quote!(In<'a, #of>),
+            (Mode::Update, false, true) => quote!(Own<'a, #of, false>),
+            (Mode::Update, ..) => quote!(Shared<'a, #of, false>),
+            (Mode::Whole, false, true) => quote!(Own<'a, #of, true>),
+            (Mode::Whole, ..) => quote!(Shared<'a, #of, true>),
+            (Mode::Atomic, ..) => quote!(Atomics<'a, #of>),
+        };
+        quote!(::millstream::__kernel::plain::#view)
+    }));
+    let names = pairs(buffers.iter().map(|((name, _, mode), _)| match mode {
+        Mode::Read | Mode::Atomic => quote!(#name),
+        _ => quote!(mut #name),
+    }));
+    let scalar_types: Vec<_> = function.scalars().map(|(_, of)| of).collect();
+    let scalar_names: Vec<_> = function.scalars().map(|(name, _)| name).collect();
+    let indices = 0..scalar_types.len();
+    Ok(quote! {
+        impl<#(#declared),*> ::millstream::__kernel::plain::Body for #name<'static #(, #arguments)*> #bounds {
+            type Views<'a> = #views;
+            type Scalars = (#(#scalar_types,)*);
+
+            fn scalars(__arguments: &::millstream::NativeArgs<'_>) -> Self::Scalars {
+                (#(::millstream::__kernel::call::scalar::<#scalar_types>(__arguments, #indices),)*)
+            }
+
+            #[inline(always)]
+            fn thread(
+                __thread: ::millstream::__kernel::plain::Thread,
+                __threads: usize,
+                (#(#scalar_names,)*): Self::Scalars,
+                #names: Self::Views<'_>,
+            ) #body
+        }
+    })
+}
+
+/// Returns nested pairs of the items: `(a, (b, ()))`.
+fn pairs(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
+    items
+        .rev()
+        .fold(quote!(()), |rest, item| quote!((#item, #rest)))
+}
+
+/// Returns the items of a helper function: itself, for Rust, and a type of its name that has both forms.
+fn helper(function: &Function) -> syn::Result<TokenStream> {
+    let item = &function.item;
+    let (name, visibility, span) = (&item.sig.ident, &item.vis, item.sig.span());
+    let docs: Vec<_> = item
+        .attrs
+        .iter()
+        .filter(|it| it.path().is_ident("doc"))
+        .collect();
+    let known = vec![Use::default(); function.buffers().count()];
+    let (plain, _) = body(function, Form::Plain, &known)?;
+    let (traced, returns) = body(function, Form::Traced, &known)?;
+    let Generics {
+        declared,
+        bounds,
+        arguments,
+    } = &Generics::of(function);
+    let allowed = allowed();
+    let output = match &item.sig.output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, of) => quote!(#of),
+    };
+    let output_traced = match &item.sig.output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, of) => types(of),
+    };
+    let plain_params: Vec<_> = function
+        .params
+        .iter()
+        .map(|param| {
+            let name = &param.name;
+            match &param.kind {
+                ParamKind::Value(of) => quote!(#name: #of),
+                ParamKind::Buffer(of, Mode::Read) => {
+                    quote!(#name: &impl ::millstream::__kernel::plain::Get<Element = #of>)
+                }
+                ParamKind::Buffer(of, Mode::Atomic) => {
+                    quote!(#name: &mut ::millstream::__kernel::plain::Atomics<'_, #of>)
+                }
+                ParamKind::Buffer(of, _) => {
+                    quote!(#name: &mut impl ::millstream::__kernel::plain::Set<Element = #of>)
+                }
+            }
+        })
+        .collect();
+    let traced_params: Vec<_> = function
+        .params
+        .iter()
+        .map(|param| {
+            let name = &param.name;
+            match &param.kind {
+                ParamKind::Value(of) => {
+                    let of = types(of);
+                    quote!(#name: #of)
+                }
+                ParamKind::Buffer(of, _) => {
+                    quote!(#name: impl ::millstream::__kernel::traced::Memory<'__k, Element = #of>)
+                }
+            }
+        })
+        .collect();
+    let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
+    let turbofish = quote!(::<#(#arguments),*>);
+    let turbofish = function.buffers().next().is_none().then_some(turbofish);
+    let traced = match returns {
+        true => quote!({ ::millstream::__kernel::traced::call(__k, |__exit| #traced) }),
+        false => traced,
+    };
+    Ok(quote_spanned! {span=>
+        #(#docs)*
+        #allowed
+        #visibility fn #name<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
+            #name::plain #turbofish (#(#names),*)
+        }
+
+        #[allow(non_camel_case_types)]
+        #[doc(hidden)]
+        #visibility enum #name {}
+
+        #allowed
+        impl #name {
+            #[inline(always)]
+            pub fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds #plain
+
+            pub fn traced<'__k #(, #declared)*>(
+                __k: ::millstream::__kernel::traced::Tracer<'__k>,
+                #(#traced_params),*
+            ) -> #output_traced #bounds #traced
+        }
+    })
+}
+
+/// Returns a type of a parameter or result as a traced body has it.
+fn types(of: &syn::Type) -> TokenStream {
+    match of {
+        syn::Type::Tuple(tuple) => {
+            let parts = tuple.elems.iter().map(types);
+            quote!((#(#parts,)*))
+        }
+        syn::Type::Array(array) => {
+            let (element, len) = (&array.elem, &array.len);
+            quote!(::millstream::__kernel::traced::Array<'__k, #element, { #len }>)
+        }
+        syn::Type::Paren(inner) => types(&inner.elem),
+        syn::Type::Group(inner) => types(&inner.elem),
+        other => quote!(::millstream::__kernel::traced::V<'__k, #other>),
+    }
+}

@@ -1,0 +1,45 @@
+//! The functions and methods that kernels have without an import.
+
+/// Methods of numbers: the name, the function of `plain` and `traced`, and the number of arguments.
+pub(crate) const METHODS: &[(&str, &str, usize)] = &[
+    ("abs", "abs", 0),
+    ("ceil", "ceil", 0),
+    ("cos", "cos", 0),
+    ("erf", "erf", 0),
+    ("exp", "exp", 0),
+    ("floor", "floor", 0),
+    ("ln", "ln", 0),
+    ("max", "max", 1),
+    ("min", "min", 1),
+    ("mul_add", "mul_add", 2),
+    ("powf", "powf", 1),
+    ("sin", "sin", 0),
+    ("sqrt", "sqrt", 0),
+    ("tanh", "tanh", 0),
+    ("wrapping_add", "add", 1),
+    ("wrapping_mul", "mul", 1),
+    ("wrapping_sub", "sub", 1),
+];
+
+/// Functions of threads that work together: the name, and the number of arguments.
+pub(crate) const OF_CUBES: &[(&str, usize)] = &[
+    ("barrier", 0),
+    ("cube", 0),
+    ("cube_max", 1),
+    ("cube_min", 1),
+    ("cube_product", 1),
+    ("cube_sum", 1),
+    ("cubes", 0),
+    ("shared", 0),
+    ("thread_in_cube", 0),
+    ("threads_in_cube", 0),
+];
+
+/// Returns the names of the methods, for a message.
+pub(crate) fn methods() -> String {
+    let names: Vec<String> = METHODS
+        .iter()
+        .map(|(name, ..)| format!("`{name}`"))
+        .collect();
+    names.join(", ")
+}

@@ -1,0 +1,289 @@
+//! The parameters of a kernel, and the options of the attribute.
+
+use proc_macro2::{Span, TokenStream};
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, FnArg, GenericArgument, GenericParam, Generics, Ident, ItemFn, LitInt, Pat,
+    PathArguments, Result, ReturnType, Type,
+};
+
+/// A function with the attribute.
+pub(crate) struct Function {
+    pub(crate) item: ItemFn,
+    pub(crate) params: Vec<Param>,
+    /// The threads of a cube, if the attribute declares that they work together.
+    pub(crate) cube: Option<[u32; 3]>,
+    /// Whether accesses are unchecked on GPUs.
+    pub(crate) unchecked: bool,
+}
+
+/// A parameter.
+pub(crate) struct Param {
+    pub(crate) name: Ident,
+    pub(crate) kind: ParamKind,
+}
+
+/// What a parameter is.
+pub(crate) enum ParamKind {
+    /// A value.
+    Value(Type),
+    /// A buffer with elements of this type.
+    Buffer(Type, Mode),
+}
+
+/// How a kernel accesses a buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// `&[T]`.
+    Read,
+    /// `&mut [T]`.
+    Update,
+    /// `#[whole] &mut [T]`: the launch stores each element and loads none.
+    Whole,
+    /// `&[Atomic<T>]`.
+    Atomic,
+}
+
+impl Function {
+    pub(crate) fn parse(attribute: TokenStream, item: TokenStream) -> Result<Self> {
+        let mut item: ItemFn = syn::parse2(item)?;
+        let (mut cube, mut unchecked) = (None, false);
+        let options = syn::meta::parser(|meta| {
+            if meta.path.is_ident("cube") {
+                cube = Some(cube_of(&meta.value()?.parse::<syn::Expr>()?)?);
+                return Ok(());
+            }
+            if meta.path.is_ident("unsafe") {
+                return meta.parse_nested_meta(|inner| {
+                    unchecked = inner.path.is_ident("unchecked");
+                    match unchecked {
+                        true => Ok(()),
+                        false => Err(inner.error("expected `unsafe(unchecked)`")),
+                    }
+                });
+            }
+            Err(meta.error("a kernel has the options `cube = 256` and `unsafe(unchecked)`"))
+        });
+        syn::parse::Parser::parse2(options, attribute)?;
+        refuse(&item)?;
+        let params = item.sig.inputs.iter_mut().map(Param::parse);
+        let params = params.collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            item,
+            params,
+            cube,
+            unchecked,
+        })
+    }
+
+    /// Returns `true` for a kernel, `false` for a helper function of kernels.
+    pub(crate) fn is_kernel(&self) -> bool {
+        matches!(self.item.sig.output, ReturnType::Default)
+            && self
+                .params
+                .iter()
+                .any(|param| matches!(param.kind, ParamKind::Buffer(..)))
+    }
+
+    /// Returns the buffers, with their types and modes.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = (&Ident, &Type, Mode)> {
+        self.params.iter().filter_map(|param| match &param.kind {
+            ParamKind::Buffer(of, mode) => Some((&param.name, of, *mode)),
+            ParamKind::Value(_) => None,
+        })
+    }
+
+    /// Returns the scalars, with their types.
+    pub(crate) fn scalars(&self) -> impl Iterator<Item = (&Ident, &Type)> {
+        self.params.iter().filter_map(|param| match &param.kind {
+            ParamKind::Value(of) => Some((&param.name, of)),
+            ParamKind::Buffer(..) => None,
+        })
+    }
+
+    /// Returns the names of the generic types.
+    pub(crate) fn generic_types(&self) -> impl Iterator<Item = &Ident> {
+        let params = self.item.sig.generics.params.iter();
+        params.filter_map(|param| match param {
+            GenericParam::Type(of) => Some(&of.ident),
+            _ => None,
+        })
+    }
+}
+
+/// Returns the threads of a cube: `256`.
+fn cube_of(value: &syn::Expr) -> Result<[u32; 3]> {
+    let number = |value: &syn::Expr| match value {
+        syn::Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Int(number),
+            ..
+        }) => threads(number),
+        other => Err(Error::new(
+            other.span(),
+            "a cube has a literal number of threads: `cube = 256`",
+        )),
+    };
+    Ok([number(value)?, 1, 1])
+}
+
+fn threads(number: &LitInt) -> Result<u32> {
+    match number.base10_parse() {
+        Ok(threads @ 1..=1024) => Ok(threads),
+        _ => Err(Error::new(number.span(), "a cube has 1 to 1024 threads")),
+    }
+}
+
+/// Refuses what no device can do.
+fn refuse(item: &ItemFn) -> Result<()> {
+    let signature = &item.sig;
+    let refused = |span: Span, what: &str| Err(Error::new(span, what));
+    if let Some(token) = signature.asyncness {
+        return refused(
+            token.span,
+            "a kernel cannot be `async`: its launch is; remove `async`",
+        );
+    }
+    if let Some(token) = signature.constness {
+        return refused(token.span, "a kernel cannot be `const`; remove it");
+    }
+    if let syn::Safety::Unsafe(token) = signature.safety {
+        let why = "a kernel cannot be `unsafe`: use `#[kernel(unsafe(unchecked))]` for unchecked accesses";
+        return refused(token.span, why);
+    }
+    if let Some(abi) = &signature.abi {
+        return refused(abi.span(), "a kernel has no ABI: remove `extern`");
+    }
+    if let Some(dots) = &signature.variadic {
+        return refused(
+            dots.span(),
+            "a kernel has a fixed number of parameters: pass a buffer",
+        );
+    }
+    refuse_generics(&signature.generics)
+}
+
+fn refuse_generics(generics: &Generics) -> Result<()> {
+    for param in &generics.params {
+        if let GenericParam::Lifetime(lifetime) = param {
+            let why =
+                "a kernel has no lifetimes: its buffers live as long as the launch; write `&[T]`";
+            return Err(Error::new(lifetime.span(), why));
+        }
+    }
+    Ok(())
+}
+
+impl Param {
+    fn parse(argument: &mut FnArg) -> Result<Self> {
+        let argument = match argument {
+            FnArg::Receiver(receiver) => {
+                let why =
+                    "a kernel has no `self`: make it a function, and pass fields as parameters";
+                return Err(Error::new(receiver.span(), why));
+            }
+            FnArg::Typed(argument) => argument,
+        };
+        let name = match &*argument.pat {
+            Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
+                if let Some(token) = pat.mutability {
+                    let why =
+                        "a parameter of a kernel cannot be changed: copy it, `let mut a = a;`";
+                    return Err(Error::new(token.span, why));
+                }
+                pat.ident.clone()
+            }
+            other => {
+                let why = "a parameter of a kernel has a name: take the tuple apart in the body";
+                return Err(Error::new(other.span(), why));
+            }
+        };
+        let is_whole = |attribute: &Attribute| attribute.path().is_ident("whole");
+        let whole = argument.attrs.iter().any(is_whole);
+        argument.attrs.retain(|attribute| !is_whole(attribute));
+        let kind = ParamKind::parse(&argument.ty, whole)?;
+        Ok(Self { name, kind })
+    }
+}
+
+impl ParamKind {
+    fn parse(of: &Type, whole: bool) -> Result<Self> {
+        let Type::Reference(reference) = of else {
+            if whole {
+                let why = "`#[whole]` is for buffers: `#[whole] y: &mut [T]`";
+                return Err(Error::new(of.span(), why));
+            }
+            return refuse_type(of).map(|()| Self::Value(of.clone()));
+        };
+        if let Some(lifetime) = &reference.lifetime {
+            let why = "a kernel has no lifetimes: write `&[T]` or `&mut [T]`";
+            return Err(Error::new(lifetime.span(), why));
+        }
+        let Type::Slice(slice) = &*reference.elem else {
+            let why = "a kernel takes buffers, `&[T]` or `&mut [T]`, and values: pass a number as `f32`, not by reference";
+            return Err(Error::new(of.span(), why));
+        };
+        let element = &*slice.elem;
+        let atomic = atomic_of(element);
+        match (reference.mutability, atomic, whole) {
+            (None, Some(of), false) => Ok(Self::Buffer(of, Mode::Atomic)),
+            (Some(token), Some(_), _) => {
+                let why = "a buffer of atomics is shared by all threads: write `&[Atomic<T>]`";
+                Err(Error::new(token.span, why))
+            }
+            (None, _, true) => {
+                let why = "`#[whole]` is for buffers that the kernel stores to: `&mut [T]`";
+                Err(Error::new(of.span(), why))
+            }
+            (None, None, false) => Ok(Self::Buffer(element.clone(), Mode::Read)),
+            (Some(_), None, true) => Ok(Self::Buffer(element.clone(), Mode::Whole)),
+            (Some(_), None, false) => Ok(Self::Buffer(element.clone(), Mode::Update)),
+        }
+    }
+}
+
+/// Returns `T` of `Atomic<T>`.
+fn atomic_of(of: &Type) -> Option<Type> {
+    let Type::Path(path) = of else { return None };
+    let last = path.path.segments.last()?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    match arguments.args.first()? {
+        GenericArgument::Type(of) if last.ident == "Atomic" => Some(of.clone()),
+        _ => None,
+    }
+}
+
+/// Refuses types that no device has.
+pub(crate) fn refuse_type(of: &Type) -> Result<()> {
+    let why = match of {
+        Type::TraitObject(_) | Type::ImplTrait(_) => {
+            "kernels have no traits as types: name a number, or a generic type with the bound `Number`"
+        }
+        Type::FnPtr(_) => "kernels have no function pointers: call the function by its name",
+        Type::Ptr(_) => {
+            "kernels have no pointers: take a buffer, `&[T]` or `&mut [T]`, and an index"
+        }
+        Type::Slice(_) => "a slice is a buffer of a kernel: write `&[T]` or `&mut [T]`",
+        Type::Reference(_) => "kernels have no references to values: copy the value",
+        Type::Never(_) => "a kernel ends: it cannot return `!`",
+        Type::Path(path) => {
+            let last = path.path.segments.last().map(|last| last.ident.to_string());
+            match last.as_deref() {
+                Some("Vec" | "Box" | "String" | "Rc" | "Arc" | "HashMap" | "BTreeMap") => {
+                    "kernels allocate nothing: use an array, `[T; N]`, or a buffer that the caller passes"
+                }
+                Some("str" | "char") => "kernels have no text: pass numbers, such as `u8`",
+                Some("u128" | "i128") => "no device has 128-bit integers: use two `u64`",
+                Some("Option" | "Result") => {
+                    "kernels have no enums: use a number, and a value of it that means none"
+                }
+                _ => return Ok(()),
+            }
+        }
+        Type::Tuple(tuple) => return tuple.elems.iter().try_for_each(refuse_type),
+        Type::Array(array) => return refuse_type(&array.elem),
+        _ => return Ok(()),
+    };
+    Err(Error::new(of.span(), why))
+}

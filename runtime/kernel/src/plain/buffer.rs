@@ -1,0 +1,494 @@
+//! Buffers as the threads of a kernel see them on the CPU.
+//!
+//! | | the kernel | accesses |
+//! | --- | --- | --- |
+//! | [`In`] | has it as `&[T]` | plain loads |
+//! | [`Along`] | likewise, and loads the element with the thread's own number | plain loads |
+//! | [`Own`] | has it as `&mut [T]`, and each thread accesses only the element with its own number | plain |
+//! | [`Shared`] | has it as `&mut [T]`, otherwise | relaxed atomics, since threads may access the same element |
+//! | [`Atomics`] | has it as `&[Atomic<T>]` | atomic operations |
+//!
+//! The macro chooses a view by the text of the kernel. It cannot choose wrongly: the element with the thread's own number is
+//! that of a [`Thread`], which only the loop over the threads makes.
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+
+use millstream_ir::DType;
+use millstream_ir::nest::BufferMode;
+use millstream_protocol::{Element, NativeArgs};
+
+use super::Thread;
+use crate::number::{Int, Number};
+
+/// The place of an access in the text, for its message.
+#[derive(Debug)]
+pub struct At {
+    /// The name of the buffer or array.
+    pub name: &'static str,
+    /// The source file.
+    pub file: &'static str,
+    /// The line in it.
+    pub line: u32,
+}
+
+/// Panics: the failure of a kernel that accesses an element that does not exist.
+#[cold]
+#[inline(never)]
+fn out_of_bounds(at: &At, index: usize, len: usize) -> ! {
+    let At { name, file, line } = at;
+    panic!("`{name}[{index}]` is out of bounds, `{name}` has {len} elements: {file}:{line}")
+}
+
+/// Memory whose length a kernel may ask for.
+pub trait Length {
+    /// Returns the number of elements.
+    fn length(&self) -> usize;
+}
+
+/// Memory that a kernel loads from.
+pub trait Get: Length {
+    /// The type of the elements.
+    type Element;
+    /// Loads an element.
+    ///
+    /// # Panics
+    /// There is no such element.
+    fn get(&self, index: usize, at: &'static At) -> Self::Element;
+}
+
+/// Memory that a kernel stores to.
+pub trait Set: Get {
+    /// Stores an element.
+    ///
+    /// # Panics
+    /// There is no such element.
+    fn set(&mut self, index: usize, value: Self::Element, at: &'static At);
+}
+
+/// Returns the number of elements.
+#[inline(always)]
+pub fn len(of: &impl Length) -> usize {
+    of.length()
+}
+
+/// Loads an element.
+#[inline(always)]
+pub fn get<G: Get, I: Int>(from: &G, index: I, at: &'static At) -> G::Element {
+    from.get(index.index(), at)
+}
+
+/// Stores an element.
+#[inline(always)]
+pub fn set<S: Set, I: Int>(to: &mut S, index: I, value: S::Element, at: &'static At) {
+    to.set(index.index(), value, at);
+}
+
+macro_rules! lengths {
+    ($($of:ty, [$($generics:tt)*], $this:ident => $length:expr;)*) => {$(
+        impl<$($generics)*> Length for $of {
+            #[inline(always)]
+            fn length(&self) -> usize {
+                let $this = self;
+                $length
+            }
+        }
+    )*};
+}
+
+lengths! {
+    [T; N], [T, const N: usize], _it => N;
+    In<'_, T>, [T], it => it.0.len();
+    Along<'_, T>, [T], it => it.0.len();
+    Own<'_, T, WHOLE>, [T, const WHOLE: bool], it => it.len;
+    Shared<'_, T, WHOLE>, [T, const WHOLE: bool], it => it.len;
+    Atomics<'_, T>, [T], it => it.0.len;
+    &L, [L: Length], it => (**it).length();
+    &mut L, [L: Length], it => (**it).length();
+}
+
+// Helper functions have their buffers by reference.
+
+impl<G: Get> Get for &G {
+    type Element = G::Element;
+
+    #[inline(always)]
+    fn get(&self, index: usize, at: &'static At) -> G::Element {
+        (**self).get(index, at)
+    }
+}
+
+impl<G: Get> Get for &mut G {
+    type Element = G::Element;
+
+    #[inline(always)]
+    fn get(&self, index: usize, at: &'static At) -> G::Element {
+        (**self).get(index, at)
+    }
+}
+
+impl<S: Set> Set for &mut S {
+    #[inline(always)]
+    fn set(&mut self, index: usize, value: S::Element, at: &'static At) {
+        (**self).set(index, value, at);
+    }
+}
+
+/// An array of a thread.
+impl<T: Copy, const N: usize> Get for [T; N] {
+    type Element = T;
+
+    #[inline(always)]
+    fn get(&self, index: usize, at: &'static At) -> T {
+        match self.as_slice().get(index) {
+            Some(element) => *element,
+            None => out_of_bounds(at, index, N),
+        }
+    }
+}
+
+impl<T: Copy, const N: usize> Set for [T; N] {
+    #[inline(always)]
+    fn set(&mut self, index: usize, value: T, at: &'static At) {
+        match self.as_mut_slice().get_mut(index) {
+            Some(element) => *element = value,
+            None => out_of_bounds(at, index, N),
+        }
+    }
+}
+
+/// A view of a binding, or several.
+pub trait View<'a>: Copy {
+    /// Adds the types and modes of the bindings.
+    fn add_bindings(to: &mut Vec<(DType, BufferMode)>);
+
+    /// Returns the view of a binding; of several, from this one on.
+    ///
+    /// # Safety
+    /// The bindings have these types and modes. The arguments are those of a launch whose bindings do not overlap if one
+    /// of them is written. All views of these bindings, of all cubes, are of this type, and no two [`Thread`]s of the
+    /// launch are equal.
+    unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self;
+
+    /// Returns the least length of the buffers that threads access at their own number.
+    #[inline(always)]
+    fn shortest(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Tells the compiler that buffers that threads access at their own number have an element of this number.
+    ///
+    /// # Safety
+    /// It is less than [`View::shortest`].
+    #[inline(always)]
+    unsafe fn assume(&self, _number: usize) {}
+}
+
+impl<'a> View<'a> for () {
+    fn add_bindings(_: &mut Vec<(DType, BufferMode)>) {}
+
+    #[inline(always)]
+    unsafe fn of(_: &NativeArgs<'a>, _: usize) -> Self {}
+}
+
+impl<'a, A: View<'a>, B: View<'a>> View<'a> for (A, B) {
+    fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
+        A::add_bindings(to);
+        B::add_bindings(to);
+    }
+
+    #[inline(always)]
+    unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
+        // SAFETY: the caller's promises.
+        unsafe { (A::of(arguments, index), B::of(arguments, index + 1)) }
+    }
+
+    #[inline(always)]
+    fn shortest(&self) -> usize {
+        Ord::min(self.0.shortest(), self.1.shortest())
+    }
+
+    #[inline(always)]
+    unsafe fn assume(&self, number: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.0.assume(number);
+            self.1.assume(number);
+        }
+    }
+}
+
+/// A buffer that the kernel reads.
+#[derive(Clone, Copy)]
+pub struct In<'a, T>(&'a [T]);
+
+/// A buffer that the kernel reads, also at the thread's own number.
+#[derive(Clone, Copy)]
+pub struct Along<'a, T>(&'a [T]);
+
+/// A buffer of which each thread accesses only the element with its own number. `WHOLE`: the launch defines all of it.
+pub struct Own<'a, T, const WHOLE: bool = false> {
+    first: *mut T,
+    len: usize,
+    lives: PhantomData<&'a mut [T]>,
+}
+
+/// A buffer whose elements several threads may access. `WHOLE`: the launch defines all of it.
+pub struct Shared<'a, T, const WHOLE: bool = false> {
+    first: *mut T,
+    len: usize,
+    lives: PhantomData<&'a [T]>,
+}
+
+/// A buffer whose elements are accessed by atomic operations.
+pub struct Atomics<'a, T>(Shared<'a, T>);
+
+macro_rules! copied {
+    ($($name:ident $(const $whole:ident)?),*) => {$(
+        impl<T $(, const $whole: bool)?> Clone for $name<'_, T $(, $whole)?> {
+            #[inline(always)]
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T $(, const $whole: bool)?> Copy for $name<'_, T $(, $whole)?> {}
+    )*};
+}
+
+copied!(Own const WHOLE, Shared const WHOLE, Atomics);
+
+/// Returns the mode of a buffer that a kernel stores to.
+const fn mode(whole: bool) -> BufferMode {
+    match whole {
+        true => BufferMode::Write,
+        false => BufferMode::Update,
+    }
+}
+
+/// Returns the elements of a binding that a launch only reads.
+///
+/// # Safety
+/// As for [`View::of`], and the mode of the view is [`BufferMode::Read`].
+#[inline(always)]
+unsafe fn elements<'a, T: Element>(arguments: &NativeArgs<'a>, index: usize) -> &'a [T] {
+    // SAFETY: all views of the binding only read.
+    let (first, len) = unsafe { arguments.raw::<T>(index) };
+    // SAFETY: the memory is initialized, aligned, and lives for 'a (`NativeArgs::new`). Nothing writes it meanwhile:
+    // neither another task, nor another binding of the launch.
+    unsafe { std::slice::from_raw_parts(first, len) }
+}
+
+impl<'a, T: Element + Number> View<'a> for In<'a, T> {
+    fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
+        to.push((<T as Element>::DTYPE, BufferMode::Read));
+    }
+
+    #[inline(always)]
+    unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
+        // SAFETY: the caller's promises.
+        Self(unsafe { elements(arguments, index) })
+    }
+}
+
+impl<'a, T: Element + Number> View<'a> for Along<'a, T> {
+    fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
+        to.push((<T as Element>::DTYPE, BufferMode::Read));
+    }
+
+    #[inline(always)]
+    unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
+        // SAFETY: the caller's promises.
+        Self(unsafe { elements(arguments, index) })
+    }
+
+    #[inline(always)]
+    fn shortest(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    unsafe fn assume(&self, number: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { std::hint::assert_unchecked(number < self.0.len()) };
+    }
+}
+
+impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> {
+    fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
+        to.push((<T as Element>::DTYPE, mode(WHOLE)));
+    }
+
+    #[inline(always)]
+    unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
+        // SAFETY: a view of this type accesses only the element of a `Thread`, and no two of them are equal.
+        let (first, len) = unsafe { arguments.raw::<T>(index) };
+        let lives = PhantomData;
+        Self { first, len, lives }
+    }
+
+    #[inline(always)]
+    fn shortest(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    unsafe fn assume(&self, number: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { std::hint::assert_unchecked(number < self.len) };
+    }
+}
+
+impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Shared<'a, T, WHOLE> {
+    fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
+        to.push((<T as Element>::DTYPE, mode(WHOLE)));
+    }
+
+    #[inline(always)]
+    unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
+        // SAFETY: all accesses of views of this type are atomic.
+        let (first, len) = unsafe { arguments.raw::<T>(index) };
+        let lives = PhantomData;
+        Self { first, len, lives }
+    }
+}
+
+impl<'a, T: Element + Number> View<'a> for Atomics<'a, T> {
+    fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
+        to.push((<T as Element>::DTYPE, BufferMode::Update));
+    }
+
+    #[inline(always)]
+    unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
+        // SAFETY: the caller's promises.
+        Self(unsafe { Shared::of(arguments, index) })
+    }
+}
+
+impl<T: Copy> Get for In<'_, T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn get(&self, index: usize, at: &'static At) -> T {
+        match self.0.get(index) {
+            Some(element) => *element,
+            None => out_of_bounds(at, index, self.0.len()),
+        }
+    }
+}
+
+impl<T: Copy> Get for Along<'_, T> {
+    type Element = T;
+
+    #[inline(always)]
+    fn get(&self, index: usize, at: &'static At) -> T {
+        In(self.0).get(index, at)
+    }
+}
+
+impl<T: Copy, const WHOLE: bool> Own<'_, T, WHOLE> {
+    /// Loads the element of a thread.
+    ///
+    /// # Panics
+    /// There is no such element.
+    #[inline(always)]
+    pub fn get(&self, thread: Thread, at: &'static At) -> T {
+        // SAFETY: the element exists, and only this thread of the launch accesses it (`View::of`).
+        unsafe { self.place(thread, at).read() }
+    }
+
+    /// Stores the element of a thread.
+    ///
+    /// # Panics
+    /// There is no such element.
+    #[inline(always)]
+    pub fn set(&self, thread: Thread, value: T, at: &'static At) {
+        // SAFETY: as in `get`.
+        unsafe { self.place(thread, at).write(value) };
+    }
+
+    #[inline(always)]
+    fn place(&self, thread: Thread, at: &'static At) -> *mut T {
+        let index = thread.number();
+        if index >= self.len {
+            out_of_bounds(at, index, self.len);
+        }
+        // SAFETY: the element exists.
+        unsafe { self.first.add(index) }
+    }
+}
+
+// Relaxed in all of these: the program promises no order between threads of a launch, and the end of the launch orders
+// its accesses before those of later tasks.
+
+impl<T: Number, const WHOLE: bool> Shared<'_, T, WHOLE> {
+    /// Returns the place of an element, which is aligned for its size.
+    #[inline(always)]
+    fn place(&self, index: usize, at: &'static At) -> *mut T {
+        if index >= self.len {
+            out_of_bounds(at, index, self.len);
+        }
+        // SAFETY: the element exists.
+        unsafe { self.first.add(index) }
+    }
+}
+
+impl<T: Number, const WHOLE: bool> Get for Shared<'_, T, WHOLE> {
+    type Element = T;
+
+    #[inline(always)]
+    fn get(&self, index: usize, at: &'static At) -> T {
+        let place = self.place(index, at);
+        // SAFETY: all accesses to the element are atomic (`View::of`).
+        let bits = unsafe {
+            match size_of::<T>() {
+                8 => AtomicU64::from_ptr(place.cast()).load(Relaxed),
+                4 => AtomicU32::from_ptr(place.cast()).load(Relaxed).into(),
+                2 => AtomicU16::from_ptr(place.cast()).load(Relaxed).into(),
+                _ => AtomicU8::from_ptr(place.cast()).load(Relaxed).into(),
+            }
+        };
+        T::of_bits(bits)
+    }
+}
+
+impl<T: Number, const WHOLE: bool> Set for Shared<'_, T, WHOLE> {
+    #[inline(always)]
+    fn set(&mut self, index: usize, value: T, at: &'static At) {
+        let (place, bits) = (self.place(index, at), value.bits());
+        // SAFETY: as in `get`.
+        unsafe {
+            match size_of::<T>() {
+                8 => AtomicU64::from_ptr(place.cast()).store(bits, Relaxed),
+                4 => AtomicU32::from_ptr(place.cast()).store(bits as u32, Relaxed),
+                2 => AtomicU16::from_ptr(place.cast()).store(bits as u16, Relaxed),
+                _ => AtomicU8::from_ptr(place.cast()).store(bits as u8, Relaxed),
+            }
+        }
+    }
+}
+
+impl<T: Number> Atomics<'_, T> {
+    /// Adds to an element.
+    ///
+    /// # Panics
+    /// There is no such element.
+    #[inline(always)]
+    pub fn add<I: Int>(&self, index: I, value: T, at: &'static At) {
+        let place = self.0.place(index.index(), at);
+        let sum = |bits| T::of_bits(bits).add(value).bits();
+        // SAFETY: all accesses to the element are atomic (`View::of`).
+        unsafe {
+            // The update always succeeds at last.
+            let _ = match size_of::<T>() {
+                8 => AtomicU64::from_ptr(place.cast())
+                    .fetch_update(Relaxed, Relaxed, |bits| Some(sum(bits))),
+                _ => AtomicU32::from_ptr(place.cast())
+                    .fetch_update(Relaxed, Relaxed, |bits| Some(sum(bits.into()) as u32))
+                    .map(u64::from)
+                    .map_err(u64::from),
+            };
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Kernels as plain Rust, on the CPU: operations, buffers, and the loop over the threads of a launch.
+//!
+//! `traced` has functions of the same names and shapes, which add to a program. The macro writes one body for each.
+
+mod buffer;
+mod functions;
+mod threads;
+
+pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
+pub use functions::*;
+pub use threads::{Body, Thread, run};

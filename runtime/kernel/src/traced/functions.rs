@@ -1,0 +1,206 @@
+//! Operations on values, and the positions of a thread.
+
+use millstream_ir::ssa::{Axis, Operand, Position, Val};
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+
+use super::{Tracer, V};
+use crate::number::{Bits, Float, Int, Number, Scalar};
+
+/// Returns a value in the type that it is computed in: a half as `f32`.
+fn wide<T: Scalar>(value: V<'_, T>) -> Val<'_> {
+    let value = value.val();
+    match T::DTYPE.computed() == T::DTYPE {
+        true => value,
+        false => value.cast(T::DTYPE.computed()),
+    }
+}
+
+/// Returns a result in its type.
+fn narrow<T: Scalar>(value: Val<'_>) -> V<'_, T> {
+    match value.of().dtype == T::DTYPE {
+        true => V::new(value),
+        false => V::new(value.cast(T::DTYPE)),
+    }
+}
+
+macro_rules! binary {
+    ($($(#[$doc:meta])* $name:ident<$bound:ident>: $op:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name<'k, T: $bound + Scalar>(a: V<'k, T>, b: V<'k, T>) -> V<'k, T> {
+            narrow(wide(a).binary(BinaryOp::$op, wide(b)))
+        }
+    )*};
+}
+
+binary! {
+    /// `a + b`.
+    add<Number>: Add;
+    /// `a - b`.
+    sub<Number>: Sub;
+    /// `a * b`.
+    mul<Number>: Mul;
+    /// `a / b`.
+    div<Number>: Div;
+    /// `a % b`.
+    rem<Number>: Rem;
+    /// The smaller value, NaN if one is.
+    min<Number>: Min;
+    /// The greater value, NaN if one is.
+    max<Number>: Max;
+    /// `a & b`.
+    and<Bits>: And;
+    /// `a | b`.
+    or<Bits>: Or;
+    /// `a ^ b`.
+    xor<Bits>: Xor;
+    /// `a` to the power of `b`.
+    powf<Float>: Pow;
+}
+
+macro_rules! unary {
+    ($($(#[$doc:meta])* $name:ident<$bound:ident>: $op:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name<'k, T: $bound + Scalar>(a: V<'k, T>) -> V<'k, T> {
+            narrow(wide(a).unary(UnaryOp::$op))
+        }
+    )*};
+}
+
+unary! {
+    /// `-a`.
+    neg<Number>: Neg;
+    /// `!a`.
+    not<Bits>: Not;
+    /// The square root.
+    sqrt<Float>: Sqrt;
+    /// e to the power of the value.
+    exp<Float>: Exp;
+    /// The natural logarithm.
+    ln<Float>: Log;
+    /// The sine of radians.
+    sin<Float>: Sin;
+    /// The cosine of radians.
+    cos<Float>: Cos;
+    /// The hyperbolic tangent.
+    tanh<Float>: Tanh;
+    /// The error function.
+    erf<Float>: Erf;
+    /// Rounded down.
+    floor<Float>: Floor;
+    /// Rounded up.
+    ceil<Float>: Ceil;
+}
+
+/// The absolute value.
+pub fn abs<T: Number>(a: V<'_, T>) -> V<'_, T> {
+    // Of unsigned integers the value itself.
+    match T::DTYPE.is_float() || T::DTYPE.is_signed() {
+        true => narrow(wide(a).unary(UnaryOp::Abs)),
+        false => V::new(a.val()),
+    }
+}
+
+macro_rules! comparisons {
+    ($($name:ident: $op:ident, $text:literal;)*) => {$(
+        #[doc = concat!("`a ", $text, " b`.")]
+        pub fn $name<'k, T: Scalar>(a: V<'k, T>, b: V<'k, T>) -> V<'k, bool> {
+            V::new(wide(a).compare(CompareOp::$op, wide(b)))
+        }
+    )*};
+}
+
+comparisons! { eq: Eq, "=="; ne: Ne, "!="; lt: Lt, "<"; le: Le, "<="; gt: Gt, ">"; ge: Ge, ">="; }
+
+/// Returns a shift as a number of another type: as all its bits if that type cannot represent it.
+fn shift<'k, T: Int, U: Int>(by: V<'k, U>) -> Operand<'k> {
+    if T::DTYPE == U::DTYPE {
+        return by.val().into();
+    }
+    match by.constant() {
+        Some(bits) => Operand::Int(U::of_bits(bits).index().min(64) as i64, T::DTYPE),
+        // As `u64` a negative shift is large.
+        None => by.val().cast(DType::U64).min(64).cast(T::DTYPE).into(),
+    }
+}
+
+/// `a << b`.
+pub fn shl<'k, T: Int, U: Int>(a: V<'k, T>, b: V<'k, U>) -> V<'k, T> {
+    V::new(a.val().binary(BinaryOp::Shl, shift::<T, U>(b)))
+}
+
+/// `a >> b`.
+pub fn shr<'k, T: Int, U: Int>(a: V<'k, T>, b: V<'k, U>) -> V<'k, T> {
+    V::new(a.val().binary(BinaryOp::Shr, shift::<T, U>(b)))
+}
+
+/// `a * b + c`, rounded once.
+pub fn mul_add<'k, T: Float>(a: V<'k, T>, b: V<'k, T>, c: V<'k, T>) -> V<'k, T> {
+    narrow(wide(a).fma(wide(b), wide(c)))
+}
+
+/// `value as T`.
+pub fn cast<'k, T: Number, C: Scalar>(value: V<'k, C>) -> V<'k, T> {
+    narrow(value.val())
+}
+
+/// The bits of a float as an unsigned integer, and back.
+pub fn bit_cast<'k, T: Number, U: Number>(value: V<'k, U>) -> V<'k, T> {
+    const {
+        assert!(
+            T::DTYPE.size() == U::DTYPE.size(),
+            "both types have the same size"
+        );
+    };
+    V::new(value.val().bits(T::DTYPE))
+}
+
+/// `a` if the condition holds, otherwise `b`.
+pub fn select<'k, T: Scalar>(condition: V<'k, bool>, a: V<'k, T>, b: V<'k, T>) -> V<'k, T> {
+    V::new(condition.val().select(a.val(), b.val()))
+}
+
+/// Returns a position as a `usize`.
+fn position(k: Tracer<'_>, position: Position, axis: Axis) -> V<'_, usize> {
+    V::new(k.builder.position(position, axis).bits(DType::U64))
+}
+
+/// The number of the thread.
+pub fn thread(k: Tracer<'_>) -> V<'_, usize> {
+    V::new(k.builder.index().bits(DType::U64))
+}
+
+/// The number of the thread in its cube.
+pub fn thread_in_cube(k: Tracer<'_>) -> V<'_, usize> {
+    position(k, Position::Thread, Axis::X)
+}
+
+/// The number of the cube.
+pub fn cube(k: Tracer<'_>) -> V<'_, usize> {
+    position(k, Position::Cube, Axis::X)
+}
+
+/// The number of cubes.
+pub fn cubes(k: Tracer<'_>) -> V<'_, usize> {
+    position(k, Position::Cubes, Axis::X)
+}
+
+/// The number of threads of a cube.
+pub fn threads_in_cube(k: Tracer<'_>) -> V<'_, usize> {
+    position(k, Position::Threads, Axis::X)
+}
+
+/// Waits until all threads of the cube are here.
+pub fn barrier(k: Tracer<'_>) {
+    k.builder.barrier();
+}
+
+macro_rules! reductions {
+    ($($name:ident: $op:ident, $what:literal;)*) => {$(
+        #[doc = concat!("The ", $what, " of the values of all threads of the cube, which all of them get.")]
+        pub fn $name<'k, T: Number>(_: Tracer<'k>, value: V<'k, T>) -> V<'k, T> {
+            narrow(wide(value).reduce(ReduceOp::$op))
+        }
+    )*};
+}
+
+reductions! { cube_sum: Sum, "sum"; cube_product: Prod, "product"; cube_min: Min, "minimum"; cube_max: Max, "maximum"; }

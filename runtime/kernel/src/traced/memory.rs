@@ -1,0 +1,154 @@
+//! Buffers, shared arrays and arrays of a thread.
+
+use std::marker::PhantomData;
+
+use millstream_ir::DType;
+use millstream_ir::ssa::{MemoryRef, Val};
+
+use super::{Traced, Tracer, V};
+use crate::number::{Int, Number, Scalar};
+
+/// Memory that a kernel accesses by index.
+pub trait Memory<'k>: Copy {
+    /// The type of the elements.
+    type Element: Scalar;
+    /// Returns the memory.
+    #[doc(hidden)]
+    fn memory(self) -> MemoryRef<'k>;
+}
+
+/// A buffer.
+pub struct Buffer<'k, T> {
+    memory: MemoryRef<'k>,
+    of: PhantomData<fn() -> T>,
+}
+
+/// An array that the threads of a cube share.
+pub struct Group<'k, T, const N: usize> {
+    memory: MemoryRef<'k>,
+    of: PhantomData<fn() -> T>,
+}
+
+/// An array of a thread.
+pub struct Array<'k, T, const N: usize> {
+    memory: MemoryRef<'k>,
+    of: PhantomData<fn() -> T>,
+}
+
+macro_rules! memories {
+    ($($name:ident $(const $n:ident)?),*) => {$(
+        impl<T $(, const $n: usize)?> Clone for $name<'_, T $(, $n)?> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T $(, const $n: usize)?> Copy for $name<'_, T $(, $n)?> {}
+
+        impl<'k, T: Scalar $(, const $n: usize)?> Memory<'k> for $name<'k, T $(, $n)?> {
+            type Element = T;
+
+            fn memory(self) -> MemoryRef<'k> {
+                self.memory
+            }
+        }
+    )*};
+}
+
+memories!(Buffer, Group const N, Array const N);
+
+/// Returns an index as the program has it.
+fn index<T: Int>(index: V<'_, T>) -> Val<'_> {
+    let index = index.val();
+    match T::DTYPE {
+        DType::I64 => index,
+        DType::U64 => index.bits(DType::I64),
+        _ => index.cast(DType::I64),
+    }
+}
+
+/// Loads an element.
+pub fn get<'k, M: Memory<'k>, I: Int>(from: M, at: V<'k, I>) -> V<'k, M::Element> {
+    V::new(from.memory().get(index(at)))
+}
+
+/// Stores an element.
+pub fn set<'k, M: Memory<'k>, I: Int>(to: M, at: V<'k, I>, value: V<'k, M::Element>) {
+    to.memory().set(index(at), value.val());
+}
+
+impl<'k, T: Number> Buffer<'k, T> {
+    pub(crate) fn new(memory: MemoryRef<'k>) -> Self {
+        let of = PhantomData;
+        Self { memory, of }
+    }
+
+    /// Adds to an element atomically.
+    pub fn add<I: Int>(self, at: V<'k, I>, value: V<'k, T>) {
+        self.memory.add(index(at), value.val());
+    }
+}
+
+/// Returns the number of elements.
+pub fn len<'k>(k: Tracer<'k>, of: impl Memory<'k>) -> V<'k, usize> {
+    V::new(k.builder.len(of.memory()))
+}
+
+/// An array that the threads of a cube share. Its content is undefined at first.
+pub fn shared<'k, T: Scalar, const N: usize>(k: Tracer<'k>) -> Group<'k, T, N> {
+    let len = u32::try_from(N).unwrap_or(u32::MAX);
+    let memory = k.builder.shared("shared", T::DTYPE, len);
+    let of = PhantomData;
+    Group { memory, of }
+}
+
+impl<T: Scalar, const N: usize> Group<'_, T, N> {
+    /// Adds to an element atomically.
+    pub fn add<'k, I: Int>(self, at: V<'k, I>, value: V<'k, T>)
+    where
+        Self: Memory<'k>,
+    {
+        self.memory().add(index(at), value.val());
+    }
+}
+
+/// Returns an array with these elements.
+pub fn array<'k, T: Scalar, const N: usize>(
+    k: Tracer<'k>,
+    elements: [V<'k, T>; N],
+) -> Array<'k, T, N> {
+    let array = Array::unset(k);
+    for (at, element) in elements.into_iter().enumerate() {
+        array.memory.set(at as i64, element.val());
+    }
+    array
+}
+
+/// Returns an array of equal elements.
+pub fn filled<'k, T: Scalar, const N: usize>(k: Tracer<'k>, element: V<'k, T>) -> Array<'k, T, N> {
+    let (array, element) = (Array::unset(k), element.val());
+    let of_array: Array<'k, T, N> = array;
+    k.builder
+        .range(0, N as i64, 1, |at| of_array.memory.set(at, element));
+    of_array
+}
+
+impl<'k, T: Scalar, const N: usize> Traced<'k> for Array<'k, T, N> {
+    fn unset(k: Tracer<'k>) -> Self {
+        // An array of one element would be a variable, which has no index.
+        let len = u32::try_from(N.max(2)).unwrap_or(u32::MAX);
+        let memory = k.builder.local("array", T::DTYPE, len);
+        let of = PhantomData;
+        Self { memory, of }
+    }
+
+    fn load(self) -> Self {
+        self
+    }
+
+    fn assign(self, value: Self) {
+        for at in 0..N as i64 {
+            self.memory.set(at, value.memory.get(at));
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Kernels as programs: values and statements that are added to a function of the IR while the kernel's body runs once.
+//!
+//! `plain` has functions of the same names and shapes. The macro writes one body for each.
+
+mod control;
+mod functions;
+mod memory;
+mod parameters;
+mod value;
+
+pub(crate) use control::trace;
+pub use control::{
+    Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, repeat, when,
+    while_loop,
+};
+pub use functions::*;
+pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
+pub use value::{Traced, Tracer, V, lit, never};

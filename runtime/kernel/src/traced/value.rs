@@ -1,0 +1,158 @@
+//! Values and variables of the function under construction.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+use millstream_ir::DType;
+use millstream_ir::ssa::{Builder, Val, Var};
+
+use crate::number::Scalar;
+
+/// The function under construction, and the loops that are open.
+#[derive(Clone, Copy)]
+pub struct Tracer<'k> {
+    pub(super) builder: &'k Builder,
+    /// The open loops, innermost last: the flag by which a helper function leaves each from a loop in it
+    /// ([`super::Exit`]).
+    pub(super) loops: &'k RefCell<Vec<Option<Var<'k>>>>,
+}
+
+impl<'k> Tracer<'k> {
+    /// The statements from here on come from this line.
+    pub fn line(self, line: u32) {
+        self.builder.line(line);
+    }
+}
+
+/// A value of the kernel whose Rust type is `T`, or a variable.
+pub struct V<'k, T> {
+    place: Place<'k>,
+    of: PhantomData<fn() -> T>,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'k> {
+    /// A constant that no statement defines yet.
+    Constant(&'k Builder, DType, u64),
+    Value(Val<'k>),
+    Variable(Var<'k>),
+}
+
+impl<T> Clone for V<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for V<'_, T> {}
+
+impl<'k, T> V<'k, T> {
+    pub(super) fn new(value: Val<'k>) -> Self {
+        Self::at(Place::Value(value))
+    }
+
+    fn at(place: Place<'k>) -> Self {
+        let of = PhantomData;
+        Self { place, of }
+    }
+
+    /// Returns the value, of a variable the one that it has now.
+    pub(super) fn val(self) -> Val<'k> {
+        match self.place {
+            Place::Constant(builder, dtype, bits) => builder.bits(dtype, bits),
+            Place::Value(value) => value,
+            Place::Variable(variable) => variable.get(),
+        }
+    }
+
+    /// Returns the bits of a constant.
+    pub(super) fn constant(self) -> Option<u64> {
+        match self.place {
+            Place::Constant(_, _, bits) => Some(bits),
+            _ => None,
+        }
+    }
+}
+
+/// Returns a constant.
+pub fn lit<'k, T: Scalar>(k: Tracer<'k>, value: T) -> V<'k, T> {
+    V::at(Place::Constant(k.builder, T::DTYPE, value.bits()))
+}
+
+/// What a kernel's variables hold: a value, a tuple, or an array.
+pub trait Traced<'k>: Copy {
+    /// Returns a variable of this type, which is not set yet.
+    fn unset(k: Tracer<'k>) -> Self;
+    /// Returns what a variable holds now.
+    fn load(self) -> Self;
+    /// Sets a variable.
+    fn assign(self, value: Self);
+
+    /// Returns a new variable that holds this.
+    fn fresh(self, k: Tracer<'k>) -> Self {
+        let variable = Self::unset(k);
+        variable.assign(self);
+        variable
+    }
+}
+
+/// Returns a value of statements that no thread reaches, such as those behind a `break`.
+pub fn never<'k, R: Traced<'k>>(k: Tracer<'k>) -> R {
+    R::unset(k)
+}
+
+impl<'k, T: Scalar> Traced<'k> for V<'k, T> {
+    fn unset(k: Tracer<'k>) -> Self {
+        Self::at(Place::Variable(k.builder.unset("v", T::DTYPE)))
+    }
+
+    fn load(self) -> Self {
+        match self.place {
+            Place::Variable(variable) => Self::new(variable.get()),
+            _ => self,
+        }
+    }
+
+    fn assign(self, value: Self) {
+        if let Place::Variable(variable) = self.place {
+            variable.set(value.val());
+        }
+    }
+}
+
+impl<'k> Traced<'k> for () {
+    fn unset(_: Tracer<'k>) -> Self {}
+    fn load(self) -> Self {}
+    fn assign(self, (): Self) {}
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $index:tt),*))*) => {$(
+        impl<'k, $($name: Traced<'k>),*> Traced<'k> for ($($name,)*) {
+            fn unset(k: Tracer<'k>) -> Self {
+                ($($name::unset(k),)*)
+            }
+
+            fn load(self) -> Self {
+                ($(self.$index.load(),)*)
+            }
+
+            fn assign(self, value: Self) {
+                // All parts of the value are read before one is set: they may be of the same variable.
+                let value = value.load();
+                $(self.$index.assign(value.$index);)*
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}

@@ -1,0 +1,299 @@
+//! What kernels are written with: each expression and statement, compared with the same Rust.
+
+use millstream::prelude::*;
+
+use crate::{Checked, equal};
+
+const OFFSET: i32 = 7;
+
+/// A kernel.
+#[kernel]
+pub fn expressions(x: &[i32], y: &[i32], results: &mut [i32]) {
+    let i = thread();
+    let (a, b) = (x[i], y[i]);
+    let n = x.len();
+    let arithmetic = a + b * 2 - a / b + a % b;
+    let bits = (a & b) | (a ^ 3) ^ !b;
+    let shifts = (a << (b & 7)) - (a >> 2);
+    let logic = if a < b && (b != 3 || a == -1) { 1 } else { -1 };
+    let casts = (a as f32 * 0.5) as i32 + (b as u8) as i32 + (a > 0) as i32;
+    let limits = a.min(b).max(-5).clamp(-4, 90) + a.abs();
+    let tuple = (a, (b, OFFSET));
+    let table = [1, a, b, OFFSET];
+    let chosen = match a {
+        0 => 100,
+        1 | 2 => 200,
+        3..=9 => b,
+        k if k < -3 => k - 1,
+        _ => 300,
+    };
+    results[i] = arithmetic;
+    results[n + i] = bits + shifts;
+    results[2 * n + i] = logic + casts + limits;
+    results[3 * n + i] = tuple.0 + tuple.1.0 * tuple.1.1 + table[(a & 3) as usize];
+    results[4 * n + i] = chosen;
+}
+
+/// Compares `expressions` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn expressions_match(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let all = [
+        i32::MIN,
+        -100,
+        -4,
+        -3,
+        -1,
+        0,
+        1,
+        2,
+        3,
+        7,
+        9,
+        10,
+        77,
+        1 << 20,
+        i32::MAX,
+    ];
+    let pairs: Vec<(i32, i32)> = all.iter().flat_map(|a| all.map(|b| (*a, b))).collect();
+    let (x, y): (Vec<i32>, Vec<i32>) = pairs.iter().copied().unzip();
+    let of = |f: fn(i32, i32) -> i32| pairs.iter().map(move |(a, b)| f(*a, *b));
+    let over = |a: i32, b: i32| if b == 0 { 0 } else { a.wrapping_div(b) };
+    let rest = |a: i32, b: i32| if b == 0 { 0 } else { a.wrapping_rem(b) };
+    let arithmetic = pairs.iter().map(|(a, b)| {
+        a.wrapping_add(b.wrapping_mul(2))
+            .wrapping_sub(over(*a, *b))
+            .wrapping_add(rest(*a, *b))
+    });
+    let bits =
+        of(|a, b| ((a & b) | (a ^ 3) ^ !b).wrapping_add((a << (b & 7)).wrapping_sub(a >> 2)));
+    let logic = of(|a, b| {
+        let logic = if a < b && (b != 3 || a == -1) { 1 } else { -1 };
+        let casts = ((a as f32 * 0.5) as i32)
+            .wrapping_add(i32::from(b as u8))
+            .wrapping_add(i32::from(a > 0));
+        let limits = a.min(b).clamp(-4, 90).wrapping_add(a.wrapping_abs());
+        casts.wrapping_add(logic).wrapping_add(limits)
+    });
+    let parts = of(|a, b| {
+        a.wrapping_add(b.wrapping_mul(OFFSET))
+            .wrapping_add([1, a, b, OFFSET][(a & 3) as usize])
+    });
+    let chosen = of(|a, b| match a {
+        0 => 100,
+        1 | 2 => 200,
+        3..=9 => b,
+        k if k < -3 => k.wrapping_sub(1),
+        _ => 300,
+    });
+    let expected: Vec<i32> = arithmetic
+        .chain(bits)
+        .chain(logic)
+        .chain(parts)
+        .chain(chosen)
+        .collect();
+    let mut results = stream.create(&vec![0; expected.len()])?;
+    let (x, y) = (stream.create(&x)?, stream.create(&y)?);
+    expressions(&x, &y, &mut results).launch(&stream, pairs.len())?;
+    equal("results", &stream.read(&results).wait()?, &expected)
+}
+
+/// A kernel.
+#[kernel]
+pub fn control(seeds: &[u32], results: &mut [u32]) {
+    let (i, n) = (thread(), seeds.len());
+    let seed = seeds[i];
+    if seed == 13 {
+        results[i] = 1;
+        return;
+    }
+    // Collatz, with an end.
+    let (mut value, mut steps) = (seed, 0);
+    while value > 1 && steps < 200 {
+        value = if value % 2 == 0 {
+            value / 2
+        } else {
+            3 * value + 1
+        };
+        steps += 1;
+    }
+    results[i] = steps;
+    // The first divisor.
+    let mut divisor = 2;
+    loop {
+        if divisor * divisor > seed {
+            divisor = seed;
+            break;
+        }
+        if seed % divisor == 0 {
+            break;
+        }
+        divisor += 1;
+    }
+    results[n + i] = divisor;
+    // Sums that skip.
+    let mut sum = 0;
+    for j in (0..seed).step_by(3) {
+        if j % 2 == 1 {
+            continue;
+        }
+        for k in (0..4).rev() {
+            if k == 1 {
+                break;
+            }
+            sum += j * k;
+        }
+        if sum > 1000 {
+            break;
+        }
+    }
+    results[2 * n + i] = sum;
+    let mut best = [0; 3];
+    for j in 0..=seed % 7 {
+        let slot = (j % 3) as usize;
+        best[slot] = best[slot].max(j * seed % 11);
+    }
+    results[3 * n + i] = best[0] * 100 + best[1] * 10 + best[2];
+}
+
+/// Compares `control` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn control_matches(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let seeds: Vec<u32> = (0..300).collect();
+    let (n, mut expected) = (seeds.len(), vec![0; 4 * seeds.len()]);
+    for (i, seed) in seeds.iter().copied().enumerate() {
+        if seed == 13 {
+            expected[i] = 1;
+            continue;
+        }
+        let (mut value, mut steps) = (seed, 0);
+        while value > 1 && steps < 200 {
+            value = if value % 2 == 0 {
+                value / 2
+            } else {
+                3 * value + 1
+            };
+            steps += 1;
+        }
+        expected[i] = steps;
+        let is_divisor = |it: &u32| it * it > seed || seed % it == 0;
+        let first = (2..).find(is_divisor).unwrap_or_default();
+        expected[n + i] = if first * first > seed { seed } else { first };
+        let mut sum = 0;
+        for j in (0..seed).step_by(3).filter(|j| j % 2 == 0) {
+            sum += j * 3 + j * 2;
+            if sum > 1000 {
+                break;
+            }
+        }
+        expected[2 * n + i] = sum;
+        let mut best = [0; 3];
+        for j in 0..=seed % 7 {
+            let slot = (j % 3) as usize;
+            best[slot] = best[slot].max(j * seed % 11);
+        }
+        expected[3 * n + i] = best[0] * 100 + best[1] * 10 + best[2];
+    }
+    let (seeds, mut results) = (
+        stream.create(&seeds)?,
+        stream.create(&vec![0; expected.len()])?,
+    );
+    control(&seeds, &mut results).launch(&stream, n)?;
+    equal("results", &stream.read(&results).wait()?, &expected)
+}
+
+/// Returns from within two loops.
+#[kernel]
+pub fn first_pair(sum: u32, most: u32) -> (u32, u32) {
+    for a in 1..most {
+        for b in a..most {
+            if a * b == sum {
+                return (a, b);
+            }
+        }
+    }
+    (0, 0)
+}
+
+/// Looks for a value in a buffer.
+#[kernel]
+pub fn position_of(value: u32, table: &[u32]) -> usize {
+    for i in 0..table.len() {
+        if table[i] == value {
+            return i;
+        }
+    }
+    table.len()
+}
+
+/// A kernel.
+#[kernel]
+pub fn helpers(table: &[u32], results: &mut [u32]) {
+    let i = thread();
+    let pair = first_pair(i as u32, 20);
+    let at = position_of(i as u32, table);
+    results[i] = pair.0 * 10_000 + pair.1 * 100 + at as u32;
+}
+
+/// Compares `helpers` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn helpers_match(device: &Device) -> Checked {
+    let (stream, table) = (device.new_stream(), [5_u32, 3, 8, 60, 2]);
+    let pair = |sum| {
+        (1..20)
+            .flat_map(|a| (a..20).map(move |b| (a, b)))
+            .find(|(a, b)| a * b == sum)
+    };
+    let expected: Vec<u32> = (0..100)
+        .map(|i| {
+            let (a, b) = pair(i).unwrap_or_default();
+            let at = table.iter().position(|it| *it == i).unwrap_or(5) as u32;
+            a * 10_000 + b * 100 + at
+        })
+        .collect();
+    let (table, mut results) = (stream.create(&table)?, stream.create(&[0; 100])?);
+    helpers(&table, &mut results).launch(&stream, 100)?;
+    equal("results", &stream.read(&results).wait()?, &expected)
+}
+
+/// The mean of `N` neighbours.
+#[kernel]
+pub fn means<T: Number, const N: usize>(scale: T, x: &[T], #[whole] y: &mut [T]) {
+    let i = thread();
+    let mut sum = 0 as T;
+    for k in 0..N {
+        sum += x[i + k];
+    }
+    y[i] = sum * scale / N as T;
+}
+
+/// Compares `generics` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn generics_match(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let x: Vec<i64> = (0..50).map(|i| i * i).collect();
+    let expected: Vec<i64> = x
+        .windows(3)
+        .map(|it| it.iter().sum::<i64>() * 2 / 3)
+        .collect();
+    let (x, mut y) = (stream.create(&x)?, stream.empty(48)?);
+    means::<i64, 3>(2, &x, &mut y).launch(&stream, 48)?;
+    equal("y of i64", &stream.read(&y).wait()?, &expected)?;
+    let x: Vec<f64> = (0..50).map(f64::from).collect();
+    let expected: Vec<f64> = x
+        .windows(5)
+        .map(|it| it.iter().sum::<f64>() * 0.5 / 5.0)
+        .collect();
+    let (x, mut y) = (stream.create(&x)?, stream.empty(46)?);
+    means::<f64, 5>(0.5, &x, &mut y).launch(&stream, 46)?;
+    equal("y of f64", &stream.read(&y).wait()?, &expected)
+}

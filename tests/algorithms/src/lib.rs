@@ -1,0 +1,85 @@
+//! Published algorithms as kernels in Rust, each compared with plain Rust on random and on hard inputs.
+//!
+//! [`ALL`] has them by name: a suite of a device runs each.
+
+pub mod language;
+pub mod maps;
+pub mod samples;
+
+use std::error::Error;
+
+use millstream::Device;
+
+/// The result of a check.
+pub type Checked = Result<(), Box<dyn Error>>;
+
+/// A check of one algorithm on a device.
+pub type Check = fn(&Device) -> Checked;
+
+/// All algorithms.
+pub const ALL: &[(&str, Check)] = &[
+    ("saxpy", maps::saxpy_matches),
+    ("black_scholes", maps::black_scholes_matches),
+    ("mandelbrot", maps::mandelbrot_matches),
+    ("n_body", maps::n_body_matches),
+    ("convolution", maps::convolution_matches),
+    ("transpose", samples::transpose_matches),
+    ("reduction", samples::reduction_matches),
+    ("scan", samples::scan_matches),
+    ("histogram", samples::histogram_matches),
+    ("product", samples::product_matches),
+    ("bitonic", samples::bitonic_matches),
+    ("expressions", language::expressions_match),
+    ("control", language::control_matches),
+    ("helpers", language::helpers_match),
+    ("generics", language::generics_match),
+];
+
+/// Returns random numbers from 0 up to 1, the same of each seed.
+pub fn uniform(seed: u64, len: usize) -> Vec<f32> {
+    use rand_xoshiro::rand_core::{Rng, SeedableRng};
+    let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed);
+    (0..len)
+        .map(|_| (random.next_u64() >> 40) as f32 / (1 << 24) as f32)
+        .collect()
+}
+
+/// Returns an error unless all numbers are near: by this part of the larger, or of one.
+pub fn near(what: &str, given: &[f32], expected: &[f32], part: f32) -> Checked {
+    if given.len() != expected.len() {
+        return Err(format!(
+            "{what}: {} numbers, expected {}",
+            given.len(),
+            expected.len()
+        )
+        .into());
+    }
+    let far = |(a, b): (&f32, &f32)| {
+        let is_near = (a - b).abs() <= part * a.abs().max(b.abs()).max(1.0);
+        !(is_near || a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan())
+    };
+    match given.iter().zip(expected).position(far) {
+        None => Ok(()),
+        Some(at) => Err(format!("{what}[{at}] is {}, expected {}", given[at], expected[at]).into()),
+    }
+}
+
+/// Returns an error unless both are equal.
+pub fn equal<T: PartialEq + std::fmt::Debug>(what: &str, given: &[T], expected: &[T]) -> Checked {
+    if given == expected {
+        return Ok(());
+    }
+    let at = given.iter().zip(expected).position(|(a, b)| a != b);
+    let at = at.ok_or_else(|| {
+        format!(
+            "{what}: {} values, expected {}",
+            given.len(),
+            expected.len()
+        )
+    })?;
+    Err(format!(
+        "{what}[{at}] is {:?}, expected {:?}",
+        given[at], expected[at]
+    )
+    .into())
+}
