@@ -15,8 +15,11 @@ typedef double f64;
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
 
-// Unused values are not the mistake of a kernel's author.
+// Unused values, statements that are never executed (111) and loops that are never reached (128) are not the mistake
+// of a kernel's author.
 #pragma nv_diag_suppress 177
+#pragma nv_diag_suppress 111
+#pragma nv_diag_suppress 128
 #define ON __device__ __forceinline__
 // In a namespace, because the compiler has built-in functions with some of these names, whose min and max lose NaN.
 namespace ms {

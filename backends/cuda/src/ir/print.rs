@@ -141,8 +141,11 @@ impl Printer<'_> {
             Stmt::Let { value, op } => self.define(*value, op),
             Stmt::Store { to, at, value } => self.store(*to, *at, *value),
             Stmt::AtomicAdd { to, at, value } => {
+                let if_within = self.if_within(*to, Some(*at), 1);
                 let (place, value) = (self.element(*to, Some(*at), 0), self.name(*value, 0));
-                self.line(format_args!("ms::atomic_add(&{place}, {value});"))
+                self.line(format_args!(
+                    "{if_within}ms::atomic_add(&{place}, {value});"
+                ))
             }
             Stmt::If {
                 condition,
@@ -180,8 +183,17 @@ impl Printer<'_> {
                 self.inside(body)?;
                 self.line(format_args!("}}"))
             }
+            Stmt::Loop { body } => {
+                self.line(format_args!("for (;;) {{"))?;
+                self.inside(body)?;
+                self.line(format_args!("}}"))
+            }
+            Stmt::Break => self.line(format_args!("break;")),
+            Stmt::Continue => self.line(format_args!("continue;")),
+            Stmt::Return => self.line(format_args!("return;")),
             Stmt::Barrier => self.line(format_args!("__syncthreads();")),
-            other => self.unknown(&format!("{other:?}")),
+            // Not printed: the code of a kernel that only moves within its file stays the same, and is not compiled again.
+            Stmt::Line(_) => Ok(()),
         }
     }
 
@@ -203,6 +215,41 @@ impl Printer<'_> {
         }
     }
 
+    /// Returns the condition that an access of this many lanes is within bounds, if that is checked.
+    fn within(&self, memory: Memory, at: Option<ValueId>, lanes: u8) -> Option<String> {
+        if !self.function.checked {
+            return None;
+        }
+        let arrays = match memory {
+            Memory::Param(_) => None,
+            Memory::Shared(index) => Some((&self.function.shared, index)),
+            Memory::Local(index) => Some((&self.function.locals, index)),
+        };
+        let len = match (memory, arrays) {
+            (Memory::Param(index), _) => {
+                scalar(self.function.params[usize::from(index)].len?, DType::U64)
+            }
+            (_, Some((arrays, index))) => format!("{}ull", arrays[usize::from(index)].len),
+            _ => return None,
+        };
+        let index = match (at, memory) {
+            (Some(at), _) => format!("(u64){}", self.name(at, 0)),
+            (None, Memory::Param(_)) => "0ull".to_owned(),
+            // A variable, or the first element of an array.
+            (None, _) => return None,
+        };
+        Some(match lanes {
+            1 => format!("{index} < {len}"),
+            lanes => format!("{index} < {len} && {len} - {index} >= {lanes}"),
+        })
+    }
+
+    /// Returns the head of a statement that is executed if an access is within bounds.
+    fn if_within(&self, memory: Memory, at: Option<ValueId>, lanes: u8) -> String {
+        let within = self.within(memory, at, lanes);
+        within.map_or_else(String::new, |within| format!("if ({within}) "))
+    }
+
     fn base(&self, memory: Memory) -> String {
         match memory {
             Memory::Param(index) => format!("p{index}"),
@@ -213,10 +260,11 @@ impl Printer<'_> {
 
     fn store(&mut self, to: Memory, at: Option<ValueId>, value: ValueId) -> fmt::Result {
         let of = self.of(value);
+        let if_within = self.if_within(to, at, of.lanes);
         if of.lanes == 1 || matches!(to, Memory::Local(_)) {
             return (0..of.lanes).try_for_each(|lane| {
                 let (place, value) = (self.element(to, at, lane), self.name(value, lane));
-                self.line(format_args!("{place} = {value};"))
+                self.line(format_args!("{if_within}{place} = {value};"))
             });
         }
         let wide = format!("ms::Wide<{}, {}>", stored(of.dtype), of.lanes);
@@ -224,7 +272,9 @@ impl Printer<'_> {
             .map(|lane| self.name(value, lane).to_string())
             .collect();
         let (place, lanes) = (self.element(to, at, 0), lanes.join(", "));
-        self.line(format_args!("*({wide}*)&{place} = {wide}{{{{{lanes}}}}};"))
+        self.line(format_args!(
+            "{if_within}*({wide}*)&{place} = {wide}{{{{{lanes}}}}};"
+        ))
     }
 
     fn define(&mut self, value: ValueId, op: &Op) -> fmt::Result {
@@ -234,10 +284,11 @@ impl Printer<'_> {
             && !matches!(memory, Memory::Local(_))
         {
             let wide = format!("ms::Wide<{}, {}>", stored(of.dtype), of.lanes);
-            let place = self.element(*memory, *at, 0);
-            self.line(format_args!(
-                "const {wide} w{value} = *(const {wide}*)&{place};"
-            ))?;
+            let mut loaded = format!("*(const {wide}*)&{}", self.element(*memory, *at, 0));
+            if let Some(within) = self.within(*memory, *at, of.lanes) {
+                loaded = format!("{within} ? {loaded} : {wide}{{}}");
+            }
+            self.line(format_args!("const {wide} w{value} = {loaded};"))?;
         }
         if let Op::Const(bits) = op {
             self.constants[value as usize] = Some(*bits);
@@ -283,9 +334,17 @@ impl Printer<'_> {
                     Memory::Local(_) => self.element(*memory, *at, lane),
                     _ => format!("w{value}.lane[{lane}]"),
                 };
-                match to.dtype {
+                let loaded = match to.dtype {
                     DType::Bool => format!("{element} != 0"),
                     _ => element,
+                };
+                // A wide access of a buffer or a shared array is checked where it is loaded as a whole.
+                let is_checked = to.lanes == 1 || matches!(memory, Memory::Local(_));
+                match self.within(*memory, *at, to.lanes) {
+                    Some(within) if is_checked => {
+                        format!("{within} ? {loaded} : {}{{}}", to.dtype)
+                    }
+                    _ => loaded,
                 }
             }
             Op::Lane(a, lane) => self.name(*a, *lane).to_string(),

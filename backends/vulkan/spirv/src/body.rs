@@ -31,6 +31,17 @@ pub(crate) struct Body<'m> {
     pub(crate) values: Vec<Vec<Word>>,
     /// The copies of the next statement that the unrolled loops around it make.
     pub(crate) copies: u64,
+    /// The open loops, innermost last.
+    pub(crate) loops: Vec<Loop>,
+}
+
+/// The blocks to which the statements of a loop may jump.
+#[derive(Clone, Copy)]
+pub(crate) struct Loop {
+    /// The block that leads to the next iteration.
+    pub(crate) next: Word,
+    /// The block behind the loop.
+    pub(crate) merge: Word,
 }
 
 impl<'m> Body<'m> {
@@ -43,6 +54,7 @@ impl<'m> Body<'m> {
             locals: Vec::new(),
             values: vec![Vec::new(); function.values.len()],
             copies: 1,
+            loops: Vec::new(),
         }
     }
 

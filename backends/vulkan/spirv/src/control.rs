@@ -5,7 +5,7 @@ use millstream_ir::ssa::{Block, Memory, Op as Operation, Stmt, ValueId, statemen
 use spirv::{LoopControl, Op, Word};
 
 use crate::LowerError;
-use crate::body::Body;
+use crate::body::{Body, Loop};
 use crate::emit::Emit;
 
 /// The most copies of a statement that unrolled loops make, all loops around it together. A longer array would hardly fit
@@ -36,18 +36,31 @@ impl Body<'_> {
         if self.call.is_none() {
             self.load_parameters();
         }
-        self.block(&function.body)
+        // The end of the function returns.
+        let body = &function.body[..];
+        let body = body.strip_suffix(&[Stmt::Return]).unwrap_or(body);
+        body.iter().try_for_each(|stmt| self.stmt(stmt))
     }
 
-    fn block(&mut self, block: &Block) -> Result<(), LowerError> {
-        block.iter().try_for_each(|stmt| self.stmt(stmt))
+    /// Lowers a block, which goes on at `after`, unless its last statement leaves it.
+    fn block(&mut self, block: &Block, after: Word) -> Result<(), LowerError> {
+        block.iter().try_for_each(|stmt| self.stmt(stmt))?;
+        if !block.last().is_some_and(Stmt::is_terminator) {
+            self.unit.emit.branch(after);
+        }
+        Ok(())
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         match stmt {
             Stmt::Let { value, op } => self.define(*value, op),
-            Stmt::Store { to, at, value } => self.store(*to, *at, *value),
-            Stmt::AtomicAdd { to, at, value } => self.atomic_add(*to, *at, *value),
+            Stmt::Store { to, at, value } => {
+                let lanes = self.of(*value).lanes;
+                self.guarded((*to, *at), lanes, |body| body.store(*to, *at, *value))
+            }
+            Stmt::AtomicAdd { to, at, value } => self.guarded((*to, Some(*at)), 1, |body| {
+                body.atomic_add(*to, *at, *value)
+            }),
             Stmt::If {
                 condition,
                 then,
@@ -76,11 +89,24 @@ impl Body<'_> {
                 self.copies = around;
                 Ok(())
             }
+            Stmt::Loop { body } => self.endless(body),
+            Stmt::Break | Stmt::Continue => {
+                let Some(Loop { next, merge }) = self.loops.last().copied() else {
+                    return Err(self.unsupported(format!("{stmt:?} outside of a loop")));
+                };
+                let to = if *stmt == Stmt::Break { merge } else { next };
+                self.unit.emit.branch(to);
+                Ok(())
+            }
+            Stmt::Return => {
+                self.unit.emit.leave();
+                Ok(())
+            }
             Stmt::Barrier => {
                 self.unit.emit.barrier();
                 Ok(())
             }
-            other => Err(self.unsupported(format!("{other:?}"))),
+            Stmt::Line(_) => Ok(()),
         }
     }
 
@@ -96,14 +122,31 @@ impl Body<'_> {
         emit.selection(merge);
         emit.branch_if(condition, first, second);
         emit.open(first);
-        self.block(then)?;
-        self.unit.emit.branch(merge);
+        self.block(then, merge)?;
         if !otherwise.is_empty() {
             self.unit.emit.open(second);
-            self.block(otherwise)?;
-            self.unit.emit.branch(merge);
+            self.block(otherwise, merge)?;
         }
         self.unit.emit.open(merge);
+        Ok(())
+    }
+
+    /// Lowers a loop that a statement of its block leaves.
+    fn endless(&mut self, body: &Block) -> Result<(), LowerError> {
+        let emit = &mut self.unit.emit;
+        let [head, inside, next, merge] = [0; 4].map(|_| emit.id());
+        emit.branch(head);
+        emit.open(head);
+        emit.looping(merge, next, LoopControl::NONE);
+        emit.branch(inside);
+        emit.open(inside);
+        self.loops.push(Loop { next, merge });
+        self.block(body, next)?;
+        self.loops.pop();
+        let emit = &mut self.unit.emit;
+        emit.open(next);
+        emit.branch(head);
+        emit.open(merge);
         Ok(())
     }
 
@@ -144,9 +187,10 @@ impl Body<'_> {
         emit.branch_if(goes, inside, merge);
         emit.open(inside);
         self.set(value, vec![index]);
-        self.block(body)?;
+        self.loops.push(Loop { next, merge });
+        self.block(body, next)?;
+        self.loops.pop();
         let emit = &mut self.unit.emit;
-        emit.branch(next);
         emit.open(next);
         if !is_counted {
             let left = emit.op(Op::ISub, whole, &[end, index]);

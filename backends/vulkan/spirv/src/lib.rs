@@ -31,7 +31,8 @@
 //! # Memory
 //! A barrier acquires and releases buffers and shared memory among the threads of a cube, in the memory model of GLSL.
 //! Bindings may overlap: no access to a buffer is moved over a store to another one. A launch must not access bytes
-//! beyond the buffers; modules do not check indices. Wide accesses to buffers are vectors, aligned to their size.
+//! beyond the buffers; only modules of [checked](Function::checked) functions check indices. Wide accesses to buffers
+//! are vectors, aligned to their size.
 //!
 //! # Accuracy
 //! `exact` is rounded once, as [`millstream_ir::scalar`] defines; other numbers are the greatest known errors in units
@@ -56,6 +57,7 @@ mod arithmetic;
 mod body;
 mod control;
 mod emit;
+mod guard;
 mod inputs;
 mod memory;
 mod requirements;

@@ -309,19 +309,20 @@ impl<'a> Machine<'a> {
             ..
         } = self.code;
         let at = at.map_or(0, |at| self.get(at, 0, thread) as i64);
+        let site = || format!("kernel `{}`{}", function.name, function.place(self.line));
         match memory {
             Memory::Param(param) => {
                 let param = usize::from(param);
                 let (name, dtype) = (&function.params[param].name, function.params[param].dtype);
                 // SAFETY: accesses are atomics of whole elements, and the verifier refuses stores to read-only buffers.
                 let (pointer, bytes) = unsafe { self.arguments.raw::<u8>(param) };
-                let index = checked_index(name, at, lanes, bytes / dtype.size(), true);
+                let index = checked_index(name, at, lanes, bytes / dtype.size(), true, site);
                 Place::Buffer(Buffer { pointer, dtype }, index)
             }
             Memory::Shared(array) => {
                 let array = usize::from(array);
                 let (name, len) = (&function.shared[array].name, function.shared[array].len);
-                let index = checked_index(name, at, lanes, len as usize, true);
+                let index = checked_index(name, at, lanes, len as usize, true, site);
                 Place::Array {
                     first: shared[array] + index,
                     step: 1,
@@ -330,7 +331,7 @@ impl<'a> Machine<'a> {
             Memory::Local(array) => {
                 let array = usize::from(array);
                 let (name, len) = (&function.locals[array].name, function.locals[array].len);
-                let index = checked_index(name, at, lanes, len as usize, false);
+                let index = checked_index(name, at, lanes, len as usize, false, site);
                 Place::Array {
                     first: locals[array] + index * threads + thread as usize,
                     step: *threads,

@@ -69,7 +69,7 @@ impl Buffer {
     }
 }
 
-/// Returns the index of an access of `lanes` elements.
+/// Returns the index of an access of `lanes` elements. `site` says where the access is, for messages.
 ///
 /// # Panics
 /// If the access is out of bounds, or wide and misaligned: the function has a mistake.
@@ -79,6 +79,7 @@ pub(crate) fn checked_index(
     lanes: u8,
     len: usize,
     must_align: bool,
+    site: impl Fn() -> String,
 ) -> usize {
     let lanes = usize::from(lanes);
     let found = usize::try_from(index).ok();
@@ -86,24 +87,24 @@ pub(crate) fn checked_index(
     match (found, end) {
         (Some(index), Some(end)) if end <= len => {
             if must_align && !index.is_multiple_of(lanes) {
-                misaligned(name, index, lanes);
+                misaligned(name, index, lanes, &site());
             }
             index
         }
-        _ => out_of_bounds(name, index, lanes, len),
+        _ => out_of_bounds(name, index, lanes, len, &site()),
     }
 }
 
 #[cold]
-fn out_of_bounds(name: &str, index: i64, lanes: usize, len: usize) -> ! {
+fn out_of_bounds(name: &str, index: i64, lanes: usize, len: usize, site: &str) -> ! {
     panic!(
-        "access `{name}[{index}]` of width {lanes} is out of bounds, `{name}` has {len} elements; compare the index with the length first"
+        "access `{name}[{index}]` of width {lanes} is out of bounds, `{name}` has {len} elements, in {site}; compare the index with the length first"
     )
 }
 
 #[cold]
-fn misaligned(name: &str, index: usize, lanes: usize) -> ! {
+fn misaligned(name: &str, index: usize, lanes: usize, site: &str) -> ! {
     panic!(
-        "access `{name}[{index}]` of width {lanes} is misaligned, the index must be a multiple of {lanes}"
+        "access `{name}[{index}]` of width {lanes} is misaligned, the index must be a multiple of {lanes}, in {site}"
     )
 }

@@ -133,7 +133,7 @@ impl Emit {
     pub(crate) fn end(&mut self, result: Option<Word>) {
         match result {
             Some(value) => self.act(Op::ReturnValue, &[value]),
-            None => self.act(Op::Return, &[]),
+            None => self.leave(),
         }
         self.act(Op::FunctionEnd, &[]);
     }
@@ -142,6 +142,11 @@ impl Emit {
     pub(crate) fn open(&mut self, label: Word) {
         self.act(Op::Label, &[label]);
         self.label = label;
+    }
+
+    /// Returns from the open function, which has no result.
+    pub(crate) fn leave(&mut self) {
+        self.act(Op::Return, &[]);
     }
 
     pub(crate) fn branch(&mut self, to: Word) {

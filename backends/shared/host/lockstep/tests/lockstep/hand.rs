@@ -98,12 +98,12 @@ fn access_out_of_bounds_panics(#[case] index: i64, #[case] why: &str) {
 #[case(2, None)]
 #[case(
     1,
-    Some("access `x[1]` of width 2 is misaligned, the index must be a multiple of 2")
+    Some("access `x[1]` of width 2 is misaligned, the index must be a multiple of 2, in kernel `k`")
 )]
 #[case(
     4,
     Some(
-        "access `x[4]` of width 2 is out of bounds, `x` has 5 elements; compare the index with the length first"
+        "access `x[4]` of width 2 is out of bounds, `x` has 5 elements, in kernel `k`; compare the index with the length first"
     )
 )]
 fn misaligned_wide_access_panics(#[case] index: u64, #[case] why: Option<&str>) {
