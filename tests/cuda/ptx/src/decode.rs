@@ -71,7 +71,13 @@ impl Statement<'_, '_> {
             "mul" | "mad" => self.optional(|half| HALVES.into_iter().find(|of| *of == half)),
             _ => None,
         };
-        let full = half.map_or(name.to_owned(), |half| format!("{name}.{half}"));
+        let mut full = half.map_or(name.to_owned(), |half| format!("{name}.{half}"));
+        if name == "shf" {
+            for parts in [["l", "r"], ["wrap", "clamp"]] {
+                let part = self.optional(|part| parts.into_iter().find(|of| *of == part));
+                full = format!("{full}.{}", part.ok_or("unsupported instruction")?);
+            }
+        }
         let row = ROWS.iter().find(|row| row.name == full);
         let row = row.ok_or("unsupported instruction")?;
         let mut of = Context::plain(self.ty()?);

@@ -129,6 +129,10 @@ pub(super) const ROWS: &[Row] = rows! {
     "mad.lo"   Integers None        (Same Same Same)   |of, [a, b, c, _]| trim(of.ty, a.wrapping_mul(b).wrapping_add(c));
     "mad.wide" Integers None        (Same Same Double) |of, [a, b, c, _]| wide(of.ty, a, b, c);
     "prmt"     Integers None        (Same Same Word)   permute;
+    "shf.l.wrap"  Integers None     (Same Same Word)   |of, [low, high, by, _]| (pair(of.ty, low, high) << (by & 31)) >> 32;
+    "shf.l.clamp" Integers None     (Same Same Word)   |of, [low, high, by, _]| (pair(of.ty, low, high) << by.min(32)) >> 32;
+    "shf.r.wrap"  Integers None     (Same Same Word)   |of, [low, high, by, _]| trim(of.ty, pair(of.ty, low, high) >> (by & 31));
+    "shf.r.clamp" Integers None     (Same Same Word)   |of, [low, high, by, _]| trim(of.ty, pair(of.ty, low, high) >> by.min(32));
     "bfi"      Integers None        (Same Same Word Word) insert;
     "selp"     All      None        (Same Same Predicate) |of, [a, b, which, _]| trim(of.ty, if which != 0 { a } else { b });
 };
@@ -310,6 +314,11 @@ fn permute(_: &Context, [a, b, selector, _]: [u64; 4]) -> u64 {
             chosen << (place * 8)
         })
         .sum()
+}
+
+/// Returns two words as one.
+fn pair(ty: Type, low: u64, high: u64) -> u64 {
+    trim(ty, high) << 32 | trim(ty, low)
 }
 
 /// Combines two parts, the lower one first.

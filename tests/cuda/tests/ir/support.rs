@@ -16,7 +16,7 @@ use crate::library::library;
 pub(crate) struct Gpu {
     stream: Stream,
     client: ComputeClient,
-    _device: Device,
+    device: Device,
     end: End,
 }
 
@@ -63,13 +63,18 @@ impl Gpu {
         Self {
             stream: client.new_stream(),
             client,
-            _device: device,
+            device,
             end: End {
                 session: Some(session),
                 objects_before,
                 may_leak: Cell::new(false),
             },
         }
+    }
+
+    /// Returns the device.
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// Returns the session of the fake driver.

@@ -22,7 +22,7 @@ pub(crate) enum Buffers {
 pub(crate) struct Gpu {
     pub(crate) stream: Stream,
     pub(crate) client: ComputeClient,
-    _device: Device,
+    pub(crate) device: Device,
     /// Dropped last, after the device has closed.
     _checks: Box<dyn Checks>,
 }
@@ -46,7 +46,7 @@ impl Gpu {
         Some(Self {
             stream: client.new_stream(),
             client,
-            _device: device,
+            device,
             _checks: opening.checks,
         })
     }

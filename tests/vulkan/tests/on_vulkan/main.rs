@@ -6,6 +6,7 @@
 //! | module | subject |
 //! | --- | --- |
 //! | `adopted` | a device of the application |
+//! | `algorithms` | kernels that are Rust functions |
 //! | `cache` | the pipeline cache on disk |
 //! | `clock` | the time axis of spans |
 //! | `examples` | the game loop and the service |
@@ -28,6 +29,7 @@
 )]
 
 mod adopted;
+mod algorithms;
 mod barriers;
 mod cache;
 mod clock;

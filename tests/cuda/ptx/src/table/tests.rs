@@ -4,6 +4,7 @@ use super::*;
 use crate::number::Rounding;
 
 const S32: Type = Type::Signed(4);
+const B32: Type = Type::Bits(4);
 const U32: Type = Type::Unsigned(4);
 const U64: Type = Type::Unsigned(8);
 const F32: Type = Type::Float(Format::F32);
@@ -69,6 +70,10 @@ fn integers_wrap_within_their_width() {
             0x7744_1100,
         ),
         ("prmt", U32, &[0x80, 0, 0x9998], 0x0000_00FF),
+        ("shf.l.wrap", B32, &[0x8000_0001, 7, 33], 15),
+        ("shf.l.clamp", B32, &[0x8000_0001, 7, 40], 0x8000_0001),
+        ("shf.r.wrap", B32, &[0x10, 7, 4], 0x7000_0001),
+        ("shf.r.clamp", B32, &[0x10, 7, 40], 7),
     ] {
         assert_eq!(of(name, ty, given), expected, "{name} {given:x?}");
     }

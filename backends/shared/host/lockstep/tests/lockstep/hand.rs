@@ -98,7 +98,9 @@ fn access_out_of_bounds_panics(#[case] index: i64, #[case] why: &str) {
 #[case(2, None)]
 #[case(
     1,
-    Some("access `x[1]` of width 2 is misaligned, the index must be a multiple of 2, in kernel `k`")
+    Some(
+        "access `x[1]` of width 2 is misaligned, the index must be a multiple of 2, in kernel `k`"
+    )
 )]
 #[case(
     4,
