@@ -4,6 +4,7 @@
 
 pub mod language;
 pub mod maps;
+pub mod rays;
 pub mod samples;
 
 use std::error::Error;
@@ -23,6 +24,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("mandelbrot", maps::mandelbrot_matches),
     ("n_body", maps::n_body_matches),
     ("convolution", maps::convolution_matches),
+    ("rays", rays::trace_matches),
     ("transpose", samples::transpose_matches),
     ("reduction", samples::reduction_matches),
     ("scan", samples::scan_matches),

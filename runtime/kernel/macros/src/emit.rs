@@ -3,22 +3,34 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{GenericParam, ReturnType};
+use syn::{GenericParam, Ident, Item, ReturnType, Type};
 
 use crate::body::{Body, Form};
+use crate::record;
 use crate::scope::Use;
 use crate::signature::{Function, Mode, ParamKind};
 
 /// The lints that the written code is exempt from: what the user wrote is checked in the plain body.
-fn allowed() -> TokenStream {
+pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unused)])
 }
 
-/// Returns the items of a function.
-pub(crate) fn function(function: &Function) -> syn::Result<TokenStream> {
-    match function.is_kernel() {
-        true => kernel(function),
-        false => helper(function),
+/// Returns what the macro writes for an item.
+pub(crate) fn item(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    match syn::parse2(item)? {
+        Item::Fn(item) => {
+            let function = Function::parse(attribute, item)?;
+            match function.is_kernel() {
+                true => kernel(&function),
+                false => helper(&function),
+            }
+        }
+        Item::Struct(item) => record::of_struct(&item),
+        Item::Impl(item) => record::of_impl(&item),
+        other => Err(syn::Error::new(
+            other.span(),
+            "a kernel is a function; structs of numbers and their `impl` have the attribute too",
+        )),
     }
 }
 
@@ -69,8 +81,12 @@ impl Generics {
     }
 }
 
-/// Returns the body in one form, and how it uses the buffers.
-fn body(function: &Function, form: Form, known: &[Use]) -> syn::Result<(TokenStream, bool)> {
+/// Returns the body in one form, and whether it has `return`.
+pub(crate) fn body(
+    function: &Function,
+    form: Form,
+    known: &[Use],
+) -> syn::Result<(TokenStream, bool)> {
     let mut body = Body::new(function, form, Some(known.to_vec()));
     let tokens = body.rewrite()?;
     Ok((tokens, body.returns))
@@ -331,9 +347,10 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, of) => quote!(#of),
     };
+    let generic_types: Vec<_> = function.generic_types().collect();
     let output_traced = match &item.sig.output {
         ReturnType::Default => quote!(()),
-        ReturnType::Type(_, of) => types(of),
+        ReturnType::Type(_, of) => types(of, &generic_types),
     };
     let plain_params: Vec<_> = function
         .params
@@ -361,7 +378,7 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
             let name = &param.name;
             match &param.kind {
                 ParamKind::Value(of) => {
-                    let of = types(of);
+                    let of = types(of, &generic_types);
                     quote!(#name: #of)
                 }
                 ParamKind::Buffer(of, _) => {
@@ -380,6 +397,7 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
     Ok(quote_spanned! {span=>
         #(#docs)*
         #allowed
+        #[inline]
         #visibility fn #name<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
             #name::plain #turbofish (#(#names),*)
         }
@@ -401,19 +419,23 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
     })
 }
 
-/// Returns a type of a parameter or result as a traced body has it.
-fn types(of: &syn::Type) -> TokenStream {
+/// Returns a type of a parameter or result as a traced body has it. Generic types are numbers.
+pub(crate) fn types(of: &Type, generics: &[&Ident]) -> TokenStream {
     match of {
-        syn::Type::Tuple(tuple) => {
-            let parts = tuple.elems.iter().map(types);
+        Type::Tuple(tuple) => {
+            let parts = tuple.elems.iter().map(|part| types(part, generics));
             quote!((#(#parts,)*))
         }
-        syn::Type::Array(array) => {
+        Type::Array(array) => {
             let (element, len) = (&array.elem, &array.len);
             quote!(::millstream::__kernel::traced::Array<'__k, #element, { #len }>)
         }
-        syn::Type::Paren(inner) => types(&inner.elem),
-        syn::Type::Group(inner) => types(&inner.elem),
-        other => quote!(::millstream::__kernel::traced::V<'__k, #other>),
+        Type::Paren(inner) => types(&inner.elem, generics),
+        Type::Group(inner) => types(&inner.elem, generics),
+        Type::Path(path) if path.path.is_ident("Self") => quote!(Self),
+        Type::Path(path) if generics.iter().any(|name| path.path.is_ident(*name)) => {
+            quote!(::millstream::__kernel::traced::V<'__k, #of>)
+        }
+        other => quote!(::millstream::__kernel::traced::Of<'__k, #other>),
     }
 }

@@ -34,12 +34,3 @@ pub(crate) const OF_CUBES: &[(&str, usize)] = &[
     ("thread_in_cube", 0),
     ("threads_in_cube", 0),
 ];
-
-/// Returns the names of the methods, for a message.
-pub(crate) fn methods() -> String {
-    let names: Vec<String> = METHODS
-        .iter()
-        .map(|(name, ..)| format!("`{name}`"))
-        .collect();
-    names.join(", ")
-}

@@ -15,6 +15,8 @@ pub(crate) struct Function {
     pub(crate) cube: Option<[u32; 3]>,
     /// Whether accesses are unchecked on GPUs.
     pub(crate) unchecked: bool,
+    /// Whether it is a method or an associated function of a struct.
+    pub(crate) is_method: bool,
 }
 
 /// A parameter.
@@ -45,8 +47,17 @@ pub(crate) enum Mode {
 }
 
 impl Function {
-    pub(crate) fn parse(attribute: TokenStream, item: TokenStream) -> Result<Self> {
-        let mut item: ItemFn = syn::parse2(item)?;
+    /// Reads a function, with the tokens of the attribute.
+    pub(crate) fn parse(attribute: TokenStream, item: ItemFn) -> Result<Self> {
+        Self::read(attribute, item, false)
+    }
+
+    /// Reads a method of a struct.
+    pub(crate) fn parse_method(item: ItemFn) -> Result<Self> {
+        Self::read(TokenStream::new(), item, true)
+    }
+
+    fn read(attribute: TokenStream, mut item: ItemFn, is_method: bool) -> Result<Self> {
         let (mut cube, mut unchecked) = (None, false);
         let options = syn::meta::parser(|meta| {
             if meta.path.is_ident("cube") {
@@ -66,19 +77,22 @@ impl Function {
         });
         syn::parse::Parser::parse2(options, attribute)?;
         refuse(&item)?;
-        let params = item.sig.inputs.iter_mut().map(Param::parse);
+        let params = item.sig.inputs.iter_mut();
+        let params = params.map(|argument| Param::parse(argument, is_method));
         let params = params.collect::<Result<Vec<_>>>()?;
         Ok(Self {
             item,
             params,
             cube,
             unchecked,
+            is_method,
         })
     }
 
     /// Returns `true` for a kernel, `false` for a helper function of kernels.
     pub(crate) fn is_kernel(&self) -> bool {
         matches!(self.item.sig.output, ReturnType::Default)
+            && !self.is_method
             && self
                 .params
                 .iter()
@@ -174,8 +188,18 @@ fn refuse_generics(generics: &Generics) -> Result<()> {
 }
 
 impl Param {
-    fn parse(argument: &mut FnArg) -> Result<Self> {
+    fn parse(argument: &mut FnArg, is_method: bool) -> Result<Self> {
         let argument = match argument {
+            FnArg::Receiver(receiver) if is_method => {
+                if !matches!(receiver.kind, syn::ReceiverKind::Value) {
+                    let why = "kernels have no references to values: write `self`, which copies";
+                    return Err(Error::new(receiver.span(), why));
+                }
+                return Ok(Self {
+                    name: Ident::new("self", receiver.self_token.span),
+                    kind: ParamKind::Value(syn::parse_quote!(Self)),
+                });
+            }
             FnArg::Receiver(receiver) => {
                 let why =
                     "a kernel has no `self`: make it a function, and pass fields as parameters";

@@ -156,3 +156,25 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
 }
+
+/// The Rust type of values of a kernel: a number, a `bool`, or a struct with `#[kernel]`.
+pub trait Kind {
+    /// The value of the kernel under construction.
+    type Of<'k>: Traced<'k>;
+}
+
+/// The value of a Rust type in the kernel under construction.
+pub type Of<'k, T> = <T as Kind>::Of<'k>;
+
+macro_rules! kinds {
+    ($($t:ty),*) => {$(
+        impl Kind for $t {
+            type Of<'k> = V<'k, $t>;
+        }
+    )*};
+}
+
+kinds!(
+    bool, f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, isize, usize
+);
+kinds!(half::f16, half::bf16);

@@ -5,14 +5,14 @@ use quote::{quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    BinOp, Expr, ExprBinary, ExprCall, ExprMethodCall, ExprPath, ExprUnary, Path, PathArguments,
-    Token, UnOp,
+    BinOp, Expr, ExprBinary, ExprCall, ExprMethodCall, ExprPath, ExprStruct, ExprUnary, Path,
+    PathArguments, Token, UnOp,
 };
 
 use super::control::is_cheap;
 use super::memory::{root, single};
 use super::{Body, Form};
-use crate::names::{METHODS, OF_CUBES, methods};
+use crate::names::{METHODS, OF_CUBES};
 use crate::scope::Local;
 use crate::signature::{Mode, refuse_type};
 
@@ -78,6 +78,7 @@ impl Body<'_> {
                     }
                 }
             }
+            Expr::Struct(literal) => self.record(literal),
             Expr::Block(block) => match &block.label {
                 Some(label) => self.refuse_label(label.span()),
                 None => self.block(&block.block),
@@ -272,10 +273,7 @@ impl Body<'_> {
                 "push" | "to_vec" | "collect" => {
                     "kernels allocate nothing: use an array, `[0.0; 8]`, or a buffer".to_owned()
                 }
-                _ => format!(
-                    "kernels have no method `{name}`; numbers have {}",
-                    methods()
-                ),
+                _ => return self.own_method(it),
             };
             return self.refuse(it.method.span(), why);
         };
@@ -390,9 +388,65 @@ impl Body<'_> {
         quote_spanned!(span=> #function #generics(__k #(, #arguments)*))
     }
 
+    /// Rewrites a method of a struct.
+    fn own_method(&mut self, it: &ExprMethodCall) -> TokenStream {
+        let (span, name) = (it.span(), &it.method);
+        let receiver = self.expression(&it.receiver);
+        let arguments = self.arguments(&it.args);
+        match self.form {
+            Form::Plain => quote_spanned!(span=> #receiver.#name(#(#arguments),*)),
+            Form::Traced => quote_spanned!(span=> #receiver.#name(__k, #(#arguments),*)),
+        }
+    }
+
+    /// Rewrites a literal of a struct.
+    fn record(&mut self, it: &ExprStruct) -> TokenStream {
+        let (span, path) = (it.span(), &it.path);
+        let fields = it.fields.iter().map(|field| {
+            let (name, value) = (&field.member, self.expression(&field.expr));
+            quote!(#name: #value)
+        });
+        let mut fields: Vec<_> = fields.collect();
+        if let Some(rest) = &it.rest {
+            let rest = self.expression(rest);
+            fields.push(quote!(..#rest));
+        }
+        match self.form {
+            Form::Traced if !path.is_ident("Self") => quote_spanned!(span=> {
+                type __Struct<'__k> = ::millstream::__kernel::traced::Of<'__k, #path>;
+                __Struct { #(#fields),* }
+            }),
+            _ => quote_spanned!(span=> #path { #(#fields),* }),
+        }
+    }
+
+    /// Rewrites a call of an associated function: `Vector::new(a, b)`.
+    fn associated(&mut self, it: &ExprCall, path: &Path) -> TokenStream {
+        let span = it.span();
+        let arguments = self.arguments(&it.args);
+        if self.form == Form::Plain {
+            return quote_spanned!(span=> #path(#(#arguments),*));
+        }
+        let mut of = path.clone();
+        let name = of.segments.pop();
+        of.segments.pop_punct();
+        match of.is_ident("Self") {
+            true => quote_spanned!(span=> Self::#name(__k, #(#arguments),*)),
+            false => {
+                quote_spanned!(span=> <::millstream::__kernel::traced::Of<'_, #of>>::#name(__k, #(#arguments),*))
+            }
+        }
+    }
+
     /// Rewrites a call of a helper function.
     fn helper(&mut self, it: &ExprCall, path: &Path) -> TokenStream {
         let span = it.span();
+        let owner = path.segments.iter().rev().nth(1);
+        let is_type =
+            owner.is_some_and(|owner| owner.ident.to_string().starts_with(char::is_uppercase));
+        if is_type {
+            return self.associated(it, path);
+        }
         let mut path = path.clone();
         let generics = path
             .segments
@@ -500,7 +554,6 @@ fn why_not(it: &Expr) -> String {
         Expr::Reference(_) => {
             "kernels have no references to values: copy the value; a buffer is passed by its name"
         }
-        Expr::Struct(_) => "kernels have no structs yet: use a tuple",
         Expr::Try(_) | Expr::TryBlock(_) => {
             "kernels have no errors to return: `?` is for the caller; store a code in a buffer"
         }

@@ -260,8 +260,21 @@ impl<'a> Body<'a> {
             }
             Type::Paren(inner) => self.type_of(&inner.elem),
             Type::Group(inner) => self.type_of(&inner.elem),
-            other => quote_spanned!(of.span()=> ::millstream::__kernel::traced::V<'_, #other>),
+            Type::Path(path) if path.path.is_ident("Self") => quote!(#of),
+            Type::Path(path) if self.is_generic(&path.path) => {
+                quote_spanned!(of.span()=> ::millstream::__kernel::traced::V<'_, #of>)
+            }
+            other => quote_spanned!(of.span()=> ::millstream::__kernel::traced::Of<'_, #other>),
         }
+    }
+}
+
+impl Body<'_> {
+    /// Returns `true` for a generic type of the function.
+    fn is_generic(&self, path: &syn::Path) -> bool {
+        self.function
+            .generic_types()
+            .any(|name| path.is_ident(name))
     }
 }
 
