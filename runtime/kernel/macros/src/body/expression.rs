@@ -329,7 +329,14 @@ impl Body<'_> {
                         "a helper function gets numbers from its caller: pass `threads()`",
                     );
                 }
-                return quote_spanned!(span=> __threads);
+                return match self.form {
+                    Form::Plain => quote_spanned!(span=> __thread.threads()),
+                    Form::Traced => quote_spanned!(span=> __threads),
+                };
+            }
+            Some("position" | "position_in_cube" | "cube_position") => {
+                let why = "a position is taken apart, the slowest axis first: `let [row, column] = position();`";
+                return self.refuse(span, why);
             }
             _ => {}
         }
@@ -350,10 +357,7 @@ impl Body<'_> {
         }
         match self.form {
             Form::Plain => quote_spanned!(span=> __thread.number()),
-            Form::Traced => {
-                let thread = self.path(span, "thread");
-                quote_spanned!(span=> #thread(__k))
-            }
+            Form::Traced => quote_spanned!(span=> __number),
         }
     }
 
