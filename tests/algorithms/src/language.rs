@@ -298,6 +298,85 @@ pub fn generics_match(device: &Device) -> Checked {
     equal("y of f64", &stream.read(&y).wait()?, &expected)
 }
 
+/// Jumps to labels, and helper functions that return from within loops.
+#[kernel]
+pub fn jumps(results: &mut [u32]) {
+    let i = thread() as u32;
+    let mut sum = 0;
+    for round in 0..3_u32 {
+        'outer: for a in 0..6_u32 {
+            let mut b = 0;
+            'middle: loop {
+                b += 1;
+                for c in 0..4_u32 {
+                    if (a + b + c + i) % 7 == 0 {
+                        continue 'outer;
+                    }
+                    if (a * b + c + i) % 11 == 10 {
+                        break 'outer;
+                    }
+                    if (a + b * c) % 5 == 4 {
+                        break 'middle;
+                    }
+                    sum += a + 10 * b + 100 * c;
+                }
+                if b > 3 {
+                    break;
+                }
+            }
+            sum += 1000 * first_pair(a + i + round, 5).1;
+        }
+    }
+    results[thread()] = sum;
+}
+
+/// Compares `jumps` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn jumps_match(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let pair = |sum| {
+        let pairs = (1..5).flat_map(|a| (a..5).map(move |b| (a, b)));
+        pairs
+            .clone()
+            .find(|(a, b)| a * b == sum)
+            .map_or(0, |it| it.1)
+    };
+    let of = |i: u32| {
+        let mut sum = 0;
+        for round in 0..3 {
+            'outer: for a in 0..6 {
+                let mut b = 0;
+                'middle: loop {
+                    b += 1;
+                    for c in 0..4 {
+                        if (a + b + c + i) % 7 == 0 {
+                            continue 'outer;
+                        }
+                        if (a * b + c + i) % 11 == 10 {
+                            break 'outer;
+                        }
+                        if (a + b * c) % 5 == 4 {
+                            break 'middle;
+                        }
+                        sum += a + 10 * b + 100 * c;
+                    }
+                    if b > 3 {
+                        break;
+                    }
+                }
+                sum += 1000 * pair(a + i + round);
+            }
+        }
+        sum
+    };
+    let expected: Vec<u32> = (0..300).map(of).collect();
+    let mut results = stream.create(&[0; 300])?;
+    jumps(&mut results).launch(&stream, 300)?;
+    equal("results", &stream.read(&results).wait()?, &expected)
+}
+
 /// Three axes, and the numbers of threads.
 #[kernel]
 pub fn positions(#[whole] results: &mut [u32]) {

@@ -80,39 +80,38 @@ impl Body<'_> {
             }
             Expr::Struct(literal) => self.record(literal),
             Expr::Block(block) => match &block.label {
-                Some(label) => self.refuse_label(label.span()),
+                Some(label) => self.refuse(
+                    label.span(),
+                    "a block of a kernel has no label: use a helper function, and `return`",
+                ),
                 None => self.block(&block.block),
             },
             Expr::If(it) => self.conditional(it),
             Expr::Match(it) => self.choice(it),
             Expr::ForLoop(it) => self.for_loop(it),
             Expr::While(it) => {
-                if let Some(label) = &it.label {
-                    return self.refuse_label(label.span());
-                }
+                let (label, k) = self.label(it.label.as_ref());
                 if let Expr::Let(pattern) = &*it.cond {
                     let why = "kernels have no enums, so a pattern always fits: write `loop`";
                     return self.refuse(pattern.span(), why);
                 }
                 let (condition, body) = (self.expression(&it.cond), self.block(&it.body));
                 match self.form {
-                    Form::Plain => quote_spanned!(span=> while #condition #body),
+                    Form::Plain => quote_spanned!(span=> #label while #condition #body),
                     Form::Traced => {
                         let while_loop = self.path(it.while_token.span, "while_loop");
-                        quote_spanned!(span=> #while_loop(__k, || #condition, || #body))
+                        quote_spanned!(span=> #while_loop(#k, || #condition, || #body))
                     }
                 }
             }
             Expr::Loop(it) => {
-                if let Some(label) = &it.label {
-                    return self.refuse_label(label.span());
-                }
+                let (label, k) = self.label(it.label.as_ref());
                 let body = self.block(&it.body);
                 match self.form {
-                    Form::Plain => quote_spanned!(span=> loop #body),
+                    Form::Plain => quote_spanned!(span=> #label loop #body),
                     Form::Traced => {
                         let repeat = self.path(it.loop_token.span, "repeat");
-                        quote_spanned!(span=> #repeat(__k, || #body))
+                        quote_spanned!(span=> #repeat(#k, || #body))
                     }
                 }
             }
