@@ -136,6 +136,25 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
             ::millstream::__kernel::call::native::<Self::Key>()
         )),
     };
+    let changed = function.buffers().find(|(_, _, mode)| *mode != Mode::Read);
+    let each = changed.filter(|_| axes == 1).map(|(buffer, ..)| {
+        let doc =
+            format!("Launches `{name}` with a thread for each element of `{buffer}` on a stream.");
+        quote! {
+            #[doc = #doc]
+            ///
+            /// # Errors
+            /// Those of [`Self::launch`].
+            #[inline]
+            pub fn launch_each(
+                self,
+                stream: &::millstream::Stream,
+            ) -> ::core::result::Result<(), ::millstream::Error> {
+                let threads = self.#buffer.len();
+                self.launch(stream, threads)
+            }
+        }
+    });
     let along = match axes {
         1 => "",
         _ => ", along each axis, the slowest first,",
@@ -176,6 +195,8 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
                 ) -> ::core::result::Result<(), ::millstream::Error> {
                     ::millstream::__kernel::call::launch(&self, stream, threads.into())
                 }
+
+                #each
 
                 #[doc = #records]
                 ///
