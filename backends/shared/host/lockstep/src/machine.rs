@@ -434,7 +434,7 @@ impl<'a> Machine<'a> {
         match op {
             Op::Const(bits) => self.fill(to, threads, |_, _| *bits),
             Op::Scalar(index) => {
-                let word = scalar::of_word(dtype, self.arguments.scalar(usize::from(*index)));
+                let word = scalar::of_word(dtype, self.arguments.scalar_bits(usize::from(*index)));
                 self.fill(to, threads, |_, _| word);
             }
             Op::Position(position, axis) => {
