@@ -1,5 +1,10 @@
 //! What kernels are written with: each expression and statement, compared with the same Rust.
 
+#![allow(
+    clippy::manual_is_multiple_of,
+    reason = "the same text as in the kernel"
+)]
+
 use millstream::prelude::*;
 
 use crate::{Checked, equal};

@@ -469,7 +469,7 @@ pub(crate) fn types(of: &Type, generics: &[&Ident]) -> TokenStream {
         }
         Type::Paren(inner) => types(&inner.elem, generics),
         Type::Group(inner) => types(&inner.elem, generics),
-        Type::Path(path) if path.path.is_ident("Self") => quote!(Self),
+        Type::Path(path) if path.path.segments[0].ident == "Self" => quote!(#of),
         Type::Path(path) if generics.iter().any(|name| path.path.is_ident(*name)) => {
             quote!(::millstream::__kernel::traced::V<'__k, #of>)
         }
