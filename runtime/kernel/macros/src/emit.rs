@@ -446,9 +446,9 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
         #allowed
         impl #name {
             #[inline(always)]
-            pub fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds #plain
+            #visibility fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds #plain
 
-            pub fn traced<'__k #(, #declared)*>(
+            #visibility fn traced<'__k #(, #declared)*>(
                 __k: ::millstream::__kernel::traced::Tracer<'__k>,
                 #(#traced_params),*
             ) -> #output_traced #bounds #traced
