@@ -9,12 +9,16 @@ use rstest::rstest;
 
 #[rstest]
 fn algorithms_match_plain_rust(#[values("cpu", "sim")] backend: &str) {
+    let sim = Sim::seed(1);
+    let findings = sim.findings();
     let device = match backend {
         "cpu" => Device::open(Cpu::default()),
-        _ => Device::open(Sim::seed(1)),
+        _ => Device::open(sim),
     }
     .unwrap();
     for (name, check) in ALL {
         check(&device).unwrap_or_else(|why| panic!("{name}: {why}"));
     }
+    drop(device);
+    findings.assert_clean();
 }
