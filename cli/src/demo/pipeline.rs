@@ -42,42 +42,42 @@ fn luma(rgb: &[u8], #[whole] light: &mut [f32]) {
     light[i] = RED / 255.0 * red + GREEN / 255.0 * green + BLUE / 255.0 * blue;
 }
 
-/// Blurs along the rows; the edges repeat the outermost pixel.
+/// Blurs along the rows; the edges repeat the outermost pixel. The taps are the same on both sides.
 #[kernel]
 fn blur_x(width: usize, src: &[f32], taps: &[f32], #[whole] dst: &mut [f32]) {
     let [row, column] = position();
-    let mut sum = 0.0;
+    let here = thread();
+    let mut sum = taps[RADIUS] * src[here];
     if column >= RADIUS && column + RADIUS < width {
-        let first = row * width + column - RADIUS;
-        for k in 0..2 * RADIUS + 1 {
-            sum += taps[k] * src[first + k];
+        for k in 1..RADIUS + 1 {
+            sum += taps[RADIUS + k] * (src[here - k] + src[here + k]);
         }
     } else {
-        for k in 0..2 * RADIUS + 1 {
-            let x = (column + k).max(RADIUS).min(width - 1 + RADIUS) - RADIUS;
-            sum += taps[k] * src[row * width + x];
+        for k in 1..RADIUS + 1 {
+            let (left, right) = (column.max(k) - k, (column + k).min(width - 1));
+            sum += taps[RADIUS + k] * (src[row * width + left] + src[row * width + right]);
         }
     }
-    dst[thread()] = sum;
+    dst[here] = sum;
 }
 
 /// Blurs along the columns; the edges repeat the outermost row.
 #[kernel]
 fn blur_y(height: usize, width: usize, src: &[f32], taps: &[f32], #[whole] dst: &mut [f32]) {
     let [row, column] = position();
-    let mut sum = 0.0;
+    let here = thread();
+    let mut sum = taps[RADIUS] * src[here];
     if row >= RADIUS && row + RADIUS < height {
-        let first = (row - RADIUS) * width + column;
-        for k in 0..2 * RADIUS + 1 {
-            sum += taps[k] * src[first + k * width];
+        for k in 1..RADIUS + 1 {
+            sum += taps[RADIUS + k] * (src[here - k * width] + src[here + k * width]);
         }
     } else {
-        for k in 0..2 * RADIUS + 1 {
-            let y = (row + k).max(RADIUS).min(height - 1 + RADIUS) - RADIUS;
-            sum += taps[k] * src[y * width + column];
+        for k in 1..RADIUS + 1 {
+            let (above, below) = (row.max(k) - k, (row + k).min(height - 1));
+            sum += taps[RADIUS + k] * (src[above * width + column] + src[below * width + column]);
         }
     }
-    dst[thread()] = sum;
+    dst[here] = sum;
 }
 
 /// Computes the Sobel gradient.
