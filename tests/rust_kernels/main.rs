@@ -1,5 +1,7 @@
 //! Kernels in Rust on the CPU and the simulator: algorithms, and what goes wrong.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod races;
 
 use millstream::prelude::*;

@@ -155,3 +155,46 @@ pub(super) fn taps() -> [f32; 2 * RADIUS + 1] {
     let sum: f32 = bell.iter().sum();
     bell.map(|tap| tap / sum)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use millstream::__kernel::call::{Definition, program};
+    use millstream::{Kernel, ir::Program};
+
+    use super::*;
+
+    fn kernel_of<D: Definition>() -> Kernel {
+        let program = Program::Ssa(program::<D>().unwrap());
+        Kernel::from_program(D::NAME, Arc::new(program)).unwrap()
+    }
+
+    /// Compiles every kernel for every supported GPU, and prints the registers and shared memory that it uses.
+    #[test]
+    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+    fn kernels_compile_for_every_gpu_without_spilling() {
+        let kernels = [
+            kernel_of::<luma>(),
+            kernel_of::<blur_x>(),
+            kernel_of::<blur_y>(),
+            kernel_of::<sobel>(),
+            kernel_of::<tone>(),
+        ];
+        for target in ["sm_80", "sm_90", "sm_90a", "sm_100"] {
+            for kernel in &kernels {
+                let made = millstream::cuda::compile_for(kernel, target).unwrap();
+                let (name, registers, spilled) =
+                    (kernel.name(), made.registers, made.spilled_bytes);
+                println!(
+                    "{target:<7} {name:<10} {registers:>3} registers, {spilled} bytes spilled"
+                );
+                assert!(
+                    (1..=64).contains(&registers),
+                    "{name} uses {registers} registers, expected 1 to 64"
+                );
+                assert_eq!(spilled, 0, "{name} spills");
+            }
+        }
+    }
+}
