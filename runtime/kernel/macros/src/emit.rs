@@ -271,10 +271,13 @@ fn definition(
         Mode::Update => quote!(::millstream::update(&*self.#name)),
         Mode::Atomic => quote!(::millstream::update(self.#name)),
     });
-    let values = function.scalars().map(|(name, _)| quote!(self.#name));
+    let values = function
+        .scalars()
+        .map(|(name, _)| quote!(::millstream::__kernel::number::Scalar::bits(self.#name)));
     let lens = function
         .buffers()
-        .map(|(name, ..)| quote!(self.#name.len()));
+        .map(|(name, ..)| quote!(self.#name.len() as u64));
+    let counts = (0..axes).map(|axis| quote!(__threads.along(#axis)));
     quote! {
         type Key = #name<'static #(, #arguments)*>;
         const NAME: &'static str = #text;
@@ -297,12 +300,11 @@ fn definition(
         #[inline(always)]
         fn write<'h>(
             &'h self,
+            __threads: ::millstream::__kernel::call::Threads,
             __writer: &mut ::millstream::kernel::ArgumentWriter<'_, 'h>,
         ) -> ::core::result::Result<(), ::std::boxed::Box<::millstream::Error>> {
             #(::millstream::Argument::write(&#written, __writer)?;)*
-            #(::millstream::Argument::write(&#values, __writer)?;)*
-            #(::millstream::Argument::write(&#lens, __writer)?;)*
-            ::core::result::Result::Ok(())
+            __writer.words(&[#(#values,)* #(#lens,)* #(#counts,)*])
         }
     }
 }
