@@ -20,10 +20,12 @@ pub(crate) fn item(attribute: TokenStream, item: TokenStream) -> syn::Result<Tok
     match syn::parse2(item)? {
         Item::Fn(item) => {
             let function = Function::parse(attribute, item)?;
-            match function.is_kernel() {
-                true => kernel(&function),
-                false => helper(&function),
-            }
+            self::function(&function).or_else(|error| {
+                // The items without the body, so that one mistake is not an error of each call as well.
+                let rest = self::function(&function.without_body())?;
+                let error = error.to_compile_error();
+                Ok(quote!(#error #rest))
+            })
         }
         Item::Struct(item) => record::of_struct(&item),
         Item::Impl(item) => record::of_impl(&item),
@@ -32,6 +34,25 @@ pub(crate) fn item(attribute: TokenStream, item: TokenStream) -> syn::Result<Tok
             "a kernel is a function; structs of numbers and their `impl` have the attribute too",
         )),
     }
+}
+
+/// Returns the items of a function.
+fn function(function: &Function) -> syn::Result<TokenStream> {
+    match function.is_kernel() {
+        true => kernel(function),
+        false => helper(function),
+    }
+}
+
+/// Returns the traced body of a helper function or a method.
+pub(crate) fn traced(function: &Function, known: &[Use]) -> syn::Result<TokenStream> {
+    let (traced, returns) = body(function, Form::Traced, known)?;
+    let name = function.item.sig.ident.to_string();
+    let traced = match returns {
+        true => quote!(::millstream::__kernel::traced::call(__k, |__exit| #traced)),
+        false => traced,
+    };
+    Ok(quote!({ ::millstream::__kernel::traced::helper(__k, #name, |__k| #traced) }))
 }
 
 /// The generic parameters of a function in the forms that items need.
@@ -336,7 +357,7 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
         .collect();
     let known = vec![Use::default(); function.buffers().count()];
     let (plain, _) = body(function, Form::Plain, &known)?;
-    let (traced, returns) = body(function, Form::Traced, &known)?;
+    let traced = traced(function, &known)?;
     let Generics {
         declared,
         bounds,
@@ -390,10 +411,6 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
     let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
     let turbofish = quote!(::<#(#arguments),*>);
     let turbofish = function.buffers().next().is_none().then_some(turbofish);
-    let traced = match returns {
-        true => quote!({ ::millstream::__kernel::traced::call(__k, |__exit| #traced) }),
-        false => traced,
-    };
     Ok(quote_spanned! {span=>
         #(#docs)*
         #allowed

@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Fields, ImplItem, ItemFn, ItemImpl, ItemStruct, Path, Result, ReturnType, Type};
 
 use crate::body::Form;
-use crate::emit::{allowed, body, types};
+use crate::emit::{allowed, body, traced, types};
 use crate::scope::Use;
 use crate::signature::{Function, ParamKind, refuse_type};
 
@@ -94,7 +94,7 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
         return Err(Error::new(item.self_ty.span(), why));
     };
     let twin = twin(&of.path);
-    let (mut plain, mut traced) = (Vec::new(), Vec::new());
+    let (mut plain, mut traced, mut errors) = (Vec::new(), Vec::new(), TokenStream::new());
     for member in &item.items {
         match member {
             ImplItem::Fn(method) => {
@@ -105,7 +105,10 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
                     block: Box::new(method.block.clone()),
                     modifiers: Default::default(),
                 })?;
-                let (mine, of_twin) = method_of(&function)?;
+                let (mine, of_twin) = method_of(&function).or_else(|error| {
+                    errors.extend(error.to_compile_error());
+                    method_of(&function.without_body())
+                })?;
                 plain.push(mine);
                 traced.push(of_twin);
             }
@@ -119,6 +122,7 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
     }
     let allowed = allowed();
     Ok(quote! {
+        #errors
         #allowed
         impl #of {
             #(#plain)*
@@ -143,11 +147,7 @@ fn method_of(function: &Function) -> Result<(TokenStream, TokenStream)> {
     let docs: Vec<_> = function.item.attrs.iter().collect();
     let known: Vec<Use> = Vec::new();
     let (plain, _) = body(function, Form::Plain, &known)?;
-    let (traced, returns) = body(function, Form::Traced, &known)?;
-    let traced = match returns {
-        true => quote!({ ::millstream::__kernel::traced::call(__k, |__exit| #traced) }),
-        false => traced,
-    };
+    let traced = traced(function, &known)?;
     let output = &signature.output;
     let output_traced = match output {
         ReturnType::Default => quote!(()),

@@ -10,8 +10,8 @@ mod value;
 
 pub(crate) use control::trace;
 pub use control::{
-    Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, repeat, when,
-    while_loop,
+    Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, helper,
+    repeat, when, while_loop,
 };
 pub use functions::*;
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};

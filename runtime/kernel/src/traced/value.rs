@@ -1,6 +1,6 @@
 //! Values and variables of the function under construction.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
 use millstream_ir::DType;
@@ -15,6 +15,10 @@ pub struct Tracer<'k> {
     /// The open loops, innermost last: the flag by which a helper function leaves each from a loop in it
     /// ([`super::Exit`]).
     pub(super) loops: &'k RefCell<Vec<Option<Var<'k>>>>,
+    /// The number of helper functions that call each other here.
+    pub(super) depth: usize,
+    /// Whether helper functions call each other without end.
+    pub(super) is_endless: &'k Cell<bool>,
 }
 
 impl<'k> Tracer<'k> {

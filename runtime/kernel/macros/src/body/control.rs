@@ -22,7 +22,7 @@ impl Body<'_> {
         let span = it.if_token.span;
         if let Expr::Let(pattern) = &*it.cond {
             return self.refuse(
-                pattern.span(),
+                pattern,
                 "kernels have no enums, so a pattern always fits: write `let` and then `if`",
             );
         }
@@ -124,7 +124,7 @@ impl Body<'_> {
             }
             Pat::Wild(_) => quote!(_),
             other => self.refuse(
-                other.span(),
+                other,
                 "the index of a loop is a name that does not change: copy it, `let mut j = i;`",
             ),
         };
@@ -149,7 +149,7 @@ impl Body<'_> {
             Expr::Range(range) => {
                 let (Some(start), Some(end)) = (&range.start, &range.end) else {
                     self.refuse(
-                        range.span(),
+                        range,
                         "a loop has both bounds, `0..n`: use `loop` for one without end",
                     );
                     return None;
@@ -175,7 +175,7 @@ impl Body<'_> {
             }
             other => {
                 self.refuse(
-                    other.span(),
+                    other,
                     "a loop of a kernel runs over a range, `a..b`, `(a..b).step_by(s)` or `(a..b).rev()`: loop over the indices of a buffer",
                 );
                 None
@@ -189,7 +189,7 @@ impl Body<'_> {
             return Some(range);
         }
         self.refuse(
-            over.span(),
+            over,
             "only a range `a..b` has steps and a reverse here: write `a..b + 1`",
         );
         None
@@ -217,7 +217,7 @@ impl Body<'_> {
                 }
                 if let Some(value) = &it.expr {
                     let why = "a loop of a kernel has no value: set a variable, then `break`";
-                    return self.refuse(value.span(), why);
+                    return self.refuse(value, why);
                 }
                 match self.form {
                     Form::Plain => return quote_spanned!(span=> break),
