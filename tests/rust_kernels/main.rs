@@ -1,5 +1,7 @@
 //! Kernels in Rust on the CPU and the simulator: algorithms, and what goes wrong.
 
+mod races;
+
 use millstream::prelude::*;
 use millstream::{Cpu, sim::Sim};
 use millstream_algorithms::ALL;

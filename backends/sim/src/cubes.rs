@@ -6,12 +6,29 @@ use millstream_host::{Arguments, Body, RunError, Team, catch_panic};
 use millstream_protocol::NativeView;
 
 use crate::entry::LaunchOp;
+use crate::kernel::SimBody;
 use crate::random::shuffled;
+use crate::threads::{self, KernelMistake};
+
+/// Why a launch did not run to its end.
+pub(crate) enum Stopped {
+    /// The program refused it, or user code panicked.
+    Host(RunError),
+    /// Its kernel has a mistake.
+    Mistake(Box<KernelMistake>),
+}
+
+/// The order of a launch, and whether races are looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Choices {
+    pub(crate) seed: u64,
+    pub(crate) checks: bool,
+}
 
 /// Runs all cubes of a launch, or all pieces of a program.
 ///
 /// # Errors
-/// The reason a program refuses the launch, or the message of the first panic; then the remaining cubes are skipped.
+/// The reason a program refuses the launch, or the first panic or mistake; then the remaining cubes are skipped.
 ///
 /// # Safety
 /// As for [`Arguments::run_cube`].
@@ -20,8 +37,9 @@ pub(crate) unsafe fn run_cubes(
     views: &[NativeView],
     counts: [u32; 3],
     cubes: u64,
-    seed: u64,
-) -> Result<(), RunError> {
+    choices: Choices,
+) -> Result<(), Stopped> {
+    let Choices { seed, checks } = choices;
     let signature = launch.kernel.kernel.signature();
     let arguments = Arguments {
         views,
@@ -29,7 +47,21 @@ pub(crate) unsafe fn run_cubes(
         metadata: &launch.metadata,
         counts,
     };
-    catch_panic(|| match &launch.kernel.body {
+    let body = match &launch.kernel.body {
+        SimBody::Host(body) => body,
+        SimBody::Threads(code) => {
+            let launch = threads::Launch {
+                code,
+                arguments,
+                cubes,
+                seed,
+                checks,
+            };
+            // SAFETY: the caller's promise.
+            return unsafe { threads::run(&launch) }.map_err(Stopped::Mistake);
+        }
+    };
+    let ran = catch_panic(|| match body {
         Body::Native(native) | Body::Function(native) => {
             for cube in shuffled(cubes, seed) {
                 // SAFETY: the caller's promise; each index occurs once.
@@ -39,7 +71,8 @@ pub(crate) unsafe fn run_cubes(
         }
         // SAFETY: the caller's promise; the program checks that its accesses stay within its bindings.
         Body::Program(code) => unsafe { code.run(views, arguments.scalars, &mut Shuffled(seed)) },
-    })
+    });
+    ran.map_err(Stopped::Host)
 }
 
 /// A team of one thread that runs the pieces of a program or a copy in an order that the seed chooses.

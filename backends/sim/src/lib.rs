@@ -76,6 +76,7 @@ mod shared;
 mod state;
 mod step;
 mod stepper;
+mod threads;
 mod timing;
 
 pub use crate::shared::SimResources;
@@ -86,3 +87,4 @@ pub use device::SimDevice;
 pub use faults::{Call, Faults};
 pub use findings::{Figures, Findings, Holds};
 pub use options::{Checks, Sim};
+pub use threads::{AccessKind, KernelMistake, SourceLine, ThreadAccess};

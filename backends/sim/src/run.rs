@@ -13,10 +13,10 @@ use millstream_host::{
 use millstream_protocol::{Access, BoundSlice, Extent, Failure, FailureRef, Reason, Table, settle};
 use millstream_sync::payload::panic_message;
 
-use crate::checker::Unwritten;
+use crate::checker::Observed;
 use crate::cost::Work;
 use crate::coverage::Coverage;
-use crate::cubes::{Shuffled, run_cubes};
+use crate::cubes::{Choices, Shuffled, Stopped, run_cubes};
 use crate::entry::{Entry, LaunchOp, Op};
 use crate::random::Random;
 use crate::shared::SimResources;
@@ -41,7 +41,7 @@ pub(crate) struct Running {
     pub(crate) fate: Fate,
     /// Chooses the order of cubes, and the bytes of undefined outputs.
     pub(crate) seed: u64,
-    /// Whether it must store what it declares as written.
+    /// Whether it is checked while it runs.
     pub(crate) checks: bool,
 }
 
@@ -49,9 +49,8 @@ pub(crate) struct Running {
 pub(crate) struct Ran {
     pub(crate) entry: Box<Entry>,
     pub(crate) work: Work,
-    /// The bytes that it declared as written and did not store. Its operation is already dropped, so a violation names
-    /// only the task.
-    pub(crate) unwritten: Vec<Unwritten>,
+    /// What it did wrong. Its operation is already dropped, so a violation names only the task.
+    pub(crate) observed: Observed,
 }
 
 type Outcome = Result<Work, FailureRef>;
@@ -64,7 +63,7 @@ pub(crate) fn run(table: &Table, task: Running) -> Ran {
         seed,
         checks,
     } = task;
-    let mut unwritten = Vec::new();
+    let mut observed = Observed::default();
     for fill in entry.fills.drain(..) {
         // SAFETY: the entry keeps the blocks; one task runs at a time, and every task that touches the bytes comes before
         // this one (I4).
@@ -80,7 +79,7 @@ pub(crate) fn run(table: &Table, task: Running) -> Ran {
         (_, Err(cause)) => inherit(&mut entry, cause),
         (Fate::Fails(number), Ok(())) => fail_half_way(&entry, number, seed),
         (Fate::Passes, Ok(())) => pass(&mut entry),
-        (Fate::Runs, Ok(())) => perform(&mut entry, seed, checks.then_some(&mut unwritten)),
+        (Fate::Runs, Ok(())) => perform(&mut entry, seed, checks.then_some(&mut observed)),
     };
     let (outcome, work) = match outcome {
         Ok(work) => (Ok(()), work),
@@ -95,7 +94,7 @@ pub(crate) fn run(table: &Table, task: Running) -> Ran {
     Ran {
         entry,
         work,
-        unwritten,
+        observed,
     }
 }
 
@@ -138,7 +137,7 @@ fn fail_half_way(entry: &Entry, number: u64, seed: u64) -> Outcome {
     fail(entry, Arc::new(failure))
 }
 
-fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -> Outcome {
+fn perform(entry: &mut Entry, seed: u64, observed: Option<&mut Observed>) -> Outcome {
     match &entry.op {
         Op::Mark => Ok(Work::Nothing),
         Op::Launch(_) | Op::Custom(_) => {
@@ -147,7 +146,7 @@ fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -
                 scramble(entry, seed, |access| access == Access::Write);
             }
             match std::mem::replace(&mut entry.op, Op::Mark) {
-                Op::Launch(launch) => perform_launch(entry, &launch, seed, checked),
+                Op::Launch(launch) => perform_launch(entry, &launch, seed, observed),
                 Op::Custom(work) => perform_custom(entry, work),
                 _ => Ok(Work::Nothing),
             }
@@ -209,7 +208,7 @@ fn perform_launch(
     entry: &Entry,
     launch: &LaunchOp,
     seed: u64,
-    checked: Option<&mut Vec<Unwritten>>,
+    observed: Option<&mut Observed>,
 ) -> Outcome {
     // SAFETY: pages are initialized and the entry keeps them; one task runs at a time.
     let (counts, views) = unsafe { counts_of(launch.count, &entry.views) };
@@ -218,19 +217,34 @@ fn perform_launch(
     if cubes == 0 {
         return Ok(Work::Cubes(0));
     }
+    let checks = observed.is_some();
+    let choices = Choices { seed, checks };
     // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for the kernel;
     // pages are initialized and the entry keeps them; one task runs at a time.
-    let run = || unsafe { run_cubes(launch, views, counts, cubes, seed) };
+    let run = || unsafe { run_cubes(launch, views, counts, cubes, choices) };
+    let Some(observed) = observed else {
+        return outcome(entry, cubes, run());
+    };
     // SAFETY: as above.
-    let coverage =
-        checked.and_then(|found| Some((unsafe { Coverage::begin(entry, launch) }?, found)));
+    let coverage = unsafe { Coverage::begin(entry, launch) };
     let ran = run();
-    if let (Ok(()), Some((coverage, found))) = (&ran, coverage) {
-        // SAFETY: as above.
-        *found = unsafe { coverage.end(|| run().is_ok()) };
+    match (&ran, coverage) {
+        (Ok(()), Some(coverage)) => {
+            // SAFETY: as above.
+            observed.unwritten = unsafe { coverage.end(|| run().is_ok()) };
+        }
+        (Err(Stopped::Mistake(mistake)), _) => observed.mistake = Some(mistake.clone()),
+        _ => {}
     }
-    ran.map(|()| Work::Cubes(cubes))
-        .map_err(|stopped| launch_failure(&entry.name, stopped))
+    outcome(entry, cubes, ran)
+}
+
+fn outcome(entry: &Entry, cubes: u64, ran: Result<(), Stopped>) -> Outcome {
+    match ran {
+        Ok(()) => Ok(Work::Cubes(cubes)),
+        Err(Stopped::Host(why)) => Err(launch_failure(&entry.name, why)),
+        Err(Stopped::Mistake(mistake)) => Err(Failure::panicked(&entry.name, mistake.to_string())),
+    }
 }
 
 fn perform_custom(entry: &Entry, work: millstream_protocol::CustomWork) -> Outcome {

@@ -205,7 +205,7 @@ impl State {
     fn finish(&mut self, ran: &Ran) {
         let entry = &*ran.entry;
         self.check(|checker| {
-            checker.ran(entry.point, &entry.name, &entry.bindings, &ran.unwritten);
+            checker.ran(entry.point, &entry.name, &entry.bindings, &ran.observed);
         });
         let queue = &mut self.queues[entry.point.queue.index()];
         queue.running = false;

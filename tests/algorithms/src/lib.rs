@@ -35,6 +35,8 @@ pub const ALL: &[(&str, Check)] = &[
     ("control", language::control_matches),
     ("helpers", language::helpers_match),
     ("generics", language::generics_match),
+    ("positions", language::positions_match),
+    ("jumps", language::jumps_match),
 ];
 
 /// Returns random numbers from 0 up to 1, the same of each seed.

@@ -72,6 +72,8 @@ pub use order::Waits;
 use slices::Slices;
 pub use violation::{AccessSite, Bytes, Touch, Violation};
 
+use crate::threads::KernelMistake;
+
 /// A range of a binding that a kernel declares as written and did not store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Unwritten {
@@ -79,6 +81,15 @@ pub(crate) struct Unwritten {
     pub(crate) binding: usize,
     /// The first elements that were not stored, as bytes of the binding.
     pub(crate) bytes: Range<u64>,
+}
+
+/// What a launch did wrong while it ran.
+#[derive(Default)]
+pub(crate) struct Observed {
+    /// The bytes that it declared as written and did not store.
+    pub(crate) unwritten: Vec<Unwritten>,
+    /// The mistake of its kernel, which ended it.
+    pub(crate) mistake: Option<Box<KernelMistake>>,
 }
 
 /// The state of all checks.
@@ -163,15 +174,21 @@ impl Checker {
         }
     }
 
-    /// Reports the bytes that a completed task declared as written and did not store.
+    /// Reports what a task did wrong while it ran.
     pub(crate) fn ran(
         &mut self,
         point: Point,
         name: &Arc<str>,
         bindings: &[BoundSlice],
-        unwritten: &[Unwritten],
+        observed: &Observed,
     ) {
-        for missed in unwritten {
+        if let Some(mistake) = &observed.mistake {
+            self.violations.push(Violation::Kernel {
+                kernel: name.clone(),
+                mistake: KernelMistake::clone(mistake),
+            });
+        }
+        for missed in &observed.unwritten {
             let bound = &bindings[missed.binding];
             let Some(page) = bound.page else { continue };
             let range = bound.offset + missed.bytes.start..bound.offset + missed.bytes.end;

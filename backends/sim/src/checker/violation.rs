@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use millstream_protocol::{Access, BoundSlice, Cursor, PageId, Point, QueueId, SliceId};
 
+use crate::threads::KernelMistake;
+
 /// The place of an access: a point of a queue, or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessSite {
@@ -94,6 +96,14 @@ pub enum Violation {
         task: Touch,
         /// The first bytes that were not stored.
         bytes: Bytes,
+    },
+    /// The threads of a kernel race, or it has another mistake, which ended its launch. The launch fails as well.
+    #[error("kernel `{kernel}`: {mistake}")]
+    Kernel {
+        /// The name of the kernel.
+        kernel: Arc<str>,
+        /// The mistake.
+        mistake: KernelMistake,
     },
     /// A task binds a slice that was released (I4).
     #[error("{user} uses its slice after it was released (I4)")]

@@ -125,7 +125,7 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
     let docs: Vec<_> = docs.collect();
     let mut first = Body::new(function, Form::Plain, None);
     first.rewrite()?;
-    let uses = first.uses;
+    let (uses, axes) = (first.uses, first.axes.unwrap_or(1));
     let (traced, _) = body(function, Form::Traced, &uses)?;
     let allowed = allowed();
 
@@ -142,7 +142,11 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
         ParamKind::Buffer(of, _) => quote!(&'a mut ::millstream::Handle<#of>),
     });
     let types: Vec<_> = types.collect();
-    let definition = definition(function, &generics, &traced);
+    let definition = definition(function, &generics, &traced, axes);
+    let of_threads = match axes {
+        1 => quote!(usize),
+        axes => quote!([usize; #axes]),
+    };
     let plain = match function.cube {
         Some(_) => None,
         None => Some(plain(function, &generics, &uses)?),
@@ -153,8 +157,32 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
             ::millstream::__kernel::call::native::<Self::Key>()
         )),
     };
-    let threads = format!("Launches `{name}` with this number of threads on a stream.");
-    let records = format!("Adds a launch of `{name}` with this number of threads to a recording.");
+    let changed = function.buffers().find(|(_, _, mode)| *mode != Mode::Read);
+    let each = changed.filter(|_| axes == 1).map(|(buffer, ..)| {
+        let doc =
+            format!("Launches `{name}` with a thread for each element of `{buffer}` on a stream.");
+        quote! {
+            #[doc = #doc]
+            ///
+            /// # Errors
+            /// Those of [`Self::launch`].
+            #[inline]
+            pub fn launch_each(
+                self,
+                stream: &::millstream::Stream,
+            ) -> ::core::result::Result<(), ::millstream::Error> {
+                let threads = self.#buffer.len();
+                self.launch(stream, threads)
+            }
+        }
+    });
+    let along = match axes {
+        1 => "",
+        _ => ", along each axis, the slowest first,",
+    };
+    let threads = format!("Launches `{name}` with this number of threads{along} on a stream.");
+    let records =
+        format!("Adds a launch of `{name}` with this number of threads{along} to a recording.");
     Ok(quote! {
         #(#docs)*
         #[allow(non_camel_case_types)]
@@ -184,10 +212,12 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
                 pub fn launch(
                     self,
                     stream: &::millstream::Stream,
-                    threads: usize,
+                    threads: #of_threads,
                 ) -> ::core::result::Result<(), ::millstream::Error> {
-                    ::millstream::__kernel::call::launch(&self, stream, threads)
+                    ::millstream::__kernel::call::launch(&self, stream, threads.into())
                 }
+
+                #each
 
                 #[doc = #records]
                 ///
@@ -197,9 +227,9 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
                 pub fn record(
                     self,
                     recorder: &mut ::millstream::Recorder<'_>,
-                    threads: usize,
+                    threads: #of_threads,
                 ) -> ::core::result::Result<(), ::millstream::Error> {
-                    ::millstream::__kernel::call::record(&self, recorder, threads)
+                    ::millstream::__kernel::call::record(&self, recorder, threads.into())
                 }
             }
 
@@ -216,13 +246,25 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
 }
 
 /// Returns the definition of a kernel, up to its native form.
-fn definition(function: &Function, generics: &Generics, traced: &TokenStream) -> TokenStream {
+fn definition(
+    function: &Function,
+    generics: &Generics,
+    traced: &TokenStream,
+    axes: usize,
+) -> TokenStream {
     let name = &function.item.sig.ident;
     let text = name.to_string();
     let arguments = &generics.arguments;
-    let [x, y, z] = function.cube.unwrap_or([256, 1, 1]);
+    let [x, y, z] = match (&function.cube, axes) {
+        (Some(cube), _) => {
+            let axis = |index: usize| cube.iter().rev().nth(index).copied().unwrap_or(1);
+            [0, 1, 2].map(axis)
+        }
+        (None, 1) => [256, 1, 1],
+        (None, _) => [32, 8, 1],
+    };
     let (checked, plain) = (!function.unchecked, function.cube.is_none());
-    let count = function.params.len() + 1;
+    let count = function.params.len() + axes;
     let buffers = function.buffers().map(|(name, of, mode)| {
         let text = name.to_string();
         let mode = match mode {
@@ -242,13 +284,7 @@ fn definition(function: &Function, generics: &Generics, traced: &TokenStream) ->
     // Threads that work together run in whole cubes. Of others exactly as many run as the launch says.
     let body = match function.cube {
         Some(_) => quote!(let _: () = #traced;),
-        None => quote! {
-            let __runs = ::millstream::__kernel::traced::lt(
-                ::millstream::__kernel::traced::thread(__k),
-                __threads,
-            );
-            ::millstream::__kernel::traced::when(__k, __runs, || #traced);
-        },
+        None => quote!(::millstream::__kernel::traced::when(__k, __runs, || #traced);),
     };
     let written = function.buffers().map(|(name, _, mode)| match mode {
         Mode::Read => quote!(::millstream::read(self.#name)),
@@ -266,6 +302,7 @@ fn definition(function: &Function, generics: &Generics, traced: &TokenStream) ->
         const FILE: &'static str = ::core::file!();
         const THREADS: [u32; 3] = [#x, #y, #z];
         const CHECKED: bool = #checked;
+        const AXES: usize = #axes;
         const PLAIN: bool = #plain;
         const SCALARS: usize = #count;
 
@@ -273,7 +310,8 @@ fn definition(function: &Function, generics: &Generics, traced: &TokenStream) ->
             #(#buffers)*
             #(#scalars)*
             #(#lengths)*
-            let __threads = __k.threads();
+            let ::millstream::__kernel::traced::Numbers { threads: __threads, number: __number, runs: __runs } =
+                __k.numbers::<#axes>();
             #body
         }
 
@@ -331,7 +369,6 @@ fn plain(function: &Function, generics: &Generics, uses: &[Use]) -> syn::Result<
             #[inline(always)]
             fn thread(
                 __thread: ::millstream::__kernel::plain::Thread,
-                __threads: usize,
                 (#(#scalar_names,)*): Self::Scalars,
                 #names: Self::Views<'_>,
             ) #body

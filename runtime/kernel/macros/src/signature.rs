@@ -13,8 +13,8 @@ use crate::{attributes, refused};
 pub(crate) struct Function {
     pub(crate) item: ItemFn,
     pub(crate) params: Vec<Param>,
-    /// The threads of a cube, if the attribute declares that they work together.
-    pub(crate) cube: Option<[u32; 3]>,
+    /// The threads of a cube along each axis, the slowest first, if the attribute declares that they work together.
+    pub(crate) cube: Option<Vec<u32>>,
     /// Whether accesses are unchecked on GPUs.
     pub(crate) unchecked: bool,
     /// Whether it is a method or an associated function of a struct.
@@ -138,8 +138,8 @@ impl Function {
     }
 }
 
-/// Returns the threads of a cube: `256`.
-fn cube_of(value: &syn::Expr) -> Result<[u32; 3]> {
+/// Returns the threads of a cube: `256`, `[16, 16]`.
+fn cube_of(value: &syn::Expr) -> Result<Vec<u32>> {
     let number = |value: &syn::Expr| match value {
         syn::Expr::Lit(syn::ExprLit {
             lit: syn::Lit::Int(number),
@@ -147,10 +147,21 @@ fn cube_of(value: &syn::Expr) -> Result<[u32; 3]> {
         }) => threads(number),
         other => Err(Error::new(
             other.span(),
-            "a cube has a literal number of threads: `cube = 256`",
+            "a cube has a literal number of threads: `cube = 256`, `cube = [16, 16]`",
         )),
     };
-    Ok([number(value)?, 1, 1])
+    let axes = match value {
+        syn::Expr::Array(axes) => axes.elems.iter().map(number).collect::<Result<Vec<_>>>()?,
+        value => vec![number(value)?],
+    };
+    let all: u64 = axes.iter().map(|axis| u64::from(*axis)).product();
+    match (axes.len(), all) {
+        (1..=3, ..=1024) => Ok(axes),
+        _ => Err(Error::new(
+            value.span(),
+            "a cube has 1 to 3 axes, and at most 1024 threads",
+        )),
+    }
 }
 
 fn threads(number: &LitInt) -> Result<u32> {

@@ -4,8 +4,10 @@
 
 mod buffer;
 mod functions;
+mod ranges;
 mod threads;
 
 pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
 pub use functions::*;
+pub use ranges::{inclusive, range, reversed, steps};
 pub use threads::{Body, Thread, run};

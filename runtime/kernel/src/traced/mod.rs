@@ -15,4 +15,5 @@ pub use control::{
 };
 pub use functions::*;
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
-pub use value::{Kind, Of, Traced, Tracer, V, lit, never};
+pub use parameters::Numbers;
+pub use value::{Jump, Kind, Of, Traced, Tracer, V, lit, never};

@@ -12,19 +12,51 @@ use crate::number::Scalar;
 #[derive(Clone, Copy)]
 pub struct Tracer<'k> {
     pub(super) builder: &'k Builder,
-    /// The open loops, innermost last: the flag by which a helper function leaves each from a loop in it
-    /// ([`super::Exit`]).
-    pub(super) loops: &'k RefCell<Vec<Option<Var<'k>>>>,
+    /// The open loops, innermost last.
+    pub(super) loops: &'k RefCell<Vec<Loop<'k>>>,
+    /// The label of the loop that is added with this.
+    pub(super) label: Option<&'static str>,
     /// The number of helper functions that call each other here.
     pub(super) depth: usize,
     /// Whether helper functions call each other without end.
     pub(super) is_endless: &'k Cell<bool>,
 }
 
-impl<'k> Tracer<'k> {
+/// A loop that is open.
+#[derive(Default)]
+pub(super) struct Loop<'k> {
+    pub(super) label: Option<&'static str>,
+    /// Jumps of loops around it that begin in it.
+    pub(super) behind: Vec<Leaves<'k>>,
+}
+
+/// A jump behind a loop, if its flag is set.
+pub(super) struct Leaves<'k> {
+    pub(super) flag: Var<'k>,
+    pub(super) jump: Jump,
+    /// Whether it is the last of the jumps that the flag is for.
+    pub(super) is_last: bool,
+}
+
+/// A jump of a loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Jump {
+    /// Out of the loop.
+    Break,
+    /// To the next iteration.
+    Continue,
+}
+
+impl Tracer<'_> {
     /// The statements from here on come from this line.
     pub fn line(self, line: u32) {
         self.builder.line(line);
+    }
+
+    /// The loop that is added with this has a label.
+    pub fn label(self, label: &'static str) -> Self {
+        let label = Some(label);
+        Self { label, ..self }
     }
 }
 

@@ -84,39 +84,38 @@ impl Body<'_> {
             }
             Expr::Struct(literal) => self.record(literal),
             Expr::Block(block) => match &block.label {
-                Some(label) => self.refuse_label(label.span()),
+                Some(label) => self.refuse(
+                    label.span(),
+                    "a block of a kernel has no label: use a helper function, and `return`",
+                ),
                 None => self.block(&block.block),
             },
             Expr::If(it) => self.conditional(it),
             Expr::Match(it) => self.choice(it),
             Expr::ForLoop(it) => self.for_loop(it),
             Expr::While(it) => {
-                if let Some(label) = &it.label {
-                    return self.refuse_label(label.span());
-                }
+                let (label, k) = self.label(it.label.as_ref());
                 if let Expr::Let(pattern) = &*it.cond {
                     let why = "kernels have no enums, so a pattern always fits: write `loop`";
                     return self.refuse(pattern, why);
                 }
                 let (condition, body) = (self.expression(&it.cond), self.block(&it.body));
                 match self.form {
-                    Form::Plain => quote_spanned!(span=> while #condition #body),
+                    Form::Plain => quote_spanned!(span=> #label while #condition #body),
                     Form::Traced => {
                         let while_loop = self.path(it.while_token.span, "while_loop");
-                        quote_spanned!(span=> #while_loop(__k, || #condition, || #body))
+                        quote_spanned!(span=> #while_loop(#k, || #condition, || #body))
                     }
                 }
             }
             Expr::Loop(it) => {
-                if let Some(label) = &it.label {
-                    return self.refuse_label(label.span());
-                }
+                let (label, k) = self.label(it.label.as_ref());
                 let body = self.block(&it.body);
                 match self.form {
-                    Form::Plain => quote_spanned!(span=> loop #body),
+                    Form::Plain => quote_spanned!(span=> #label loop #body),
                     Form::Traced => {
                         let repeat = self.path(it.loop_token.span, "repeat");
-                        quote_spanned!(span=> #repeat(__k, || #body))
+                        quote_spanned!(span=> #repeat(#k, || #body))
                     }
                 }
             }
@@ -324,7 +323,14 @@ impl Body<'_> {
                         "a helper function gets numbers from its caller: pass `threads()`",
                     );
                 }
-                return quote_spanned!(span=> __threads);
+                return match self.form {
+                    Form::Plain => quote_spanned!(span=> __thread.threads()),
+                    Form::Traced => quote_spanned!(span=> __threads),
+                };
+            }
+            Some("position" | "position_in_cube" | "cube_position") => {
+                let why = "a position is taken apart, the slowest axis first: `let [row, column] = position();`";
+                return self.refuse(span, why);
             }
             _ => {}
         }
@@ -358,10 +364,7 @@ impl Body<'_> {
         }
         match self.form {
             Form::Plain => quote_spanned!(span=> __thread.number()),
-            Form::Traced => {
-                let thread = self.path(span, "thread");
-                quote_spanned!(span=> #thread(__k))
-            }
+            Form::Traced => quote_spanned!(span=> __number),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Accesses of buffers and arrays, and assignments.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprIndex, Ident, Member};
 
@@ -52,14 +52,31 @@ impl Body<'_> {
     ) -> TokenStream {
         // As for numbers in Rust, the value is computed before the place.
         let value = self.expression(value);
+        self.assign_value(place, &value, operator, span)
+    }
+
+    /// Assigns a value that is rewritten.
+    fn assign_value(
+        &mut self,
+        place: &Expr,
+        value: &TokenStream,
+        operator: Option<&TokenStream>,
+        span: Span,
+    ) -> TokenStream {
         match place {
-            Expr::Index(index) => self.store(index, &value, operator),
-            Expr::Paren(inner) => {
-                let inner = inner.expr.clone();
-                self.assign_place(&inner, &value, operator, span)
+            Expr::Tuple(parts) if operator.is_none() => {
+                let names = (0..parts.elems.len()).map(|part| format_ident!("__part{part}"));
+                let names: Vec<_> = names.collect();
+                let parts = parts.elems.iter().zip(&names);
+                let parts =
+                    parts.map(|(place, name)| self.assign_value(place, &quote!(#name), None, span));
+                let parts: Vec<_> = parts.collect();
+                quote_spanned!(span=> { let (#(#names,)*) = #value; #(#parts;)* })
             }
+            Expr::Index(index) => self.store(index, value, operator),
+            Expr::Paren(inner) => self.assign_value(&inner.expr, value, operator, span),
             Expr::Infer(_) => quote_spanned!(span=> { let _ = #value; }),
-            other => self.assign_place(other, &value, operator, span),
+            other => self.assign_place(other, value, operator, span),
         }
     }
 

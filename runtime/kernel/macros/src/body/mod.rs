@@ -39,6 +39,8 @@ pub(crate) struct Body<'a> {
     errors: Option<Error>,
     /// Whether the body has `return`.
     pub(crate) returns: bool,
+    /// The axes of the launch, if the body or the attribute tells: the names in `let [row, column] = position();`.
+    pub(crate) axes: Option<usize>,
 }
 
 impl<'a> Body<'a> {
@@ -65,6 +67,7 @@ impl<'a> Body<'a> {
             known,
             errors: None,
             returns: false,
+            axes: function.cube.as_ref().map(Vec::len),
         }
     }
 
@@ -183,11 +186,11 @@ impl<'a> Body<'a> {
             let name = &name.ident;
             return match self.form {
                 Form::Plain => quote_spanned!(span=> let #name = __thread;),
-                Form::Traced => {
-                    let thread = self.path(span, "thread");
-                    quote_spanned!(span=> let #name = #thread(__k);)
-                }
+                Form::Traced => quote_spanned!(span=> let #name = __number;),
             };
+        }
+        if let Some(positions) = self.positions(pattern, &init.expr) {
+            return positions;
         }
         let value = self.expression(&init.expr);
         let (bound, variables) = self.bind(pattern);
@@ -198,6 +201,57 @@ impl<'a> Body<'a> {
             quote!(#(let #variables = ::millstream::__kernel::traced::Traced::fresh(#variables, __k);)*)
         });
         quote_spanned!(span=> let #bound #of = #value; #fresh)
+    }
+
+    /// Rewrites `let [row, column] = position();`, and likewise those of cubes.
+    fn positions(&mut self, pattern: &Pat, value: &Expr) -> Option<TokenStream> {
+        let Expr::Call(call) = value else {
+            return None;
+        };
+        let all = ["position", "position_in_cube", "cube_position"];
+        let function = all.into_iter().find(|name| is_named(&call.func, name))?;
+        let span = call.span();
+        let refused = match (pattern, &self.function.cube) {
+            _ if !self.function.is_kernel() => {
+                Some("a helper function gets numbers from its caller: pass the position".to_owned())
+            }
+            (_, None) if function != "position" => Some(format!(
+                "`{function}` is for threads that work together: declare their number, `#[kernel(cube = [16, 16])]`"
+            )),
+            (Pat::Slice(names), _) if (1..=3).contains(&names.elems.len()) => {
+                let axes = names.elems.len();
+                let declared = *self.axes.get_or_insert(axes);
+                (declared != axes).then(|| {
+                    format!(
+                        "the launch has {declared} axes, and the pattern {axes}: name each axis"
+                    )
+                })
+            }
+            _ => Some(format!(
+                "a position is taken apart, the slowest axis first: `let [row, column] = {function}();`"
+            )),
+        };
+        if let Some(why) = refused {
+            return Some(self.refuse(span, why));
+        }
+        let Pat::Slice(names) = pattern else {
+            return None;
+        };
+        let mut variables = Vec::new();
+        let parts = names
+            .elems
+            .iter()
+            .map(|name| self.bind_into(name, &mut variables));
+        let parts: Vec<_> = parts.collect();
+        if let Some(variable) = variables.first() {
+            let why = "a position does not change: copy it, `let mut column = column;`";
+            return Some(self.refuse(variable.span(), why));
+        }
+        let position = self.path(span, function);
+        Some(match self.form {
+            Form::Plain => quote_spanned!(span=> let [#(#parts),*] = __thread.position();),
+            Form::Traced => quote_spanned!(span=> let [#(#parts),*] = #position(__k);),
+        })
     }
 
     /// Binds the names of arrays that the threads of a cube share.

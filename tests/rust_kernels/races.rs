@@ -1,0 +1,338 @@
+//! Mistakes of kernels that the simulator reports, whatever its seed: races, missing barriers, and accesses out of bounds.
+
+use millstream::prelude::*;
+use millstream::sim::{AccessKind, Checks, KernelMistake, Sim, ThreadAccess, Violation};
+use millstream::{Device, Error};
+use millstream_algorithms::ALL;
+use rstest::rstest;
+
+/// The seeds that each mistake is looked for with.
+const SEEDS: std::ops::Range<u64> = 0..6;
+
+/// Stores of all threads to one element.
+#[kernel]
+fn last(y: &mut [u32]) {
+    y[0] = thread() as u32; // last: store
+}
+
+/// Stores of equal values to one element.
+#[kernel]
+fn any(x: &[u32], found: &mut [u32]) {
+    if x[thread()] == 1 {
+        found[0] = 1; // any: store
+    }
+}
+
+/// A load of what the next thread stores.
+#[kernel]
+fn shift(x: &mut [u32]) {
+    let i = thread();
+    if i + 1 < x.len() {
+        let next = x[i + 1]; // shift: load
+        x[i] = next; // shift: store
+    }
+}
+
+/// Counts without atomics.
+#[kernel]
+fn count(x: &[u32], bins: &mut [u32]) {
+    bins[x[thread()] % 4] += 1; // count: both
+}
+
+/// A load of what other cubes store.
+#[kernel(cube = 16)]
+fn carry(sums: &mut [u32]) {
+    if thread_in_cube() == 0 {
+        sums[cube()] = 1; // carry: store
+    }
+    barrier();
+    if thread_in_cube() == 1 && cube() > 0 {
+        sums[cube() + 4] = sums[cube() - 1]; // carry: load
+    }
+}
+
+/// A plain load of what others add to atomically.
+#[kernel(cube = 32)]
+fn progress(seen: &mut [u32]) {
+    let done = shared::<u32, 2>();
+    done[0].fetch_add(1); // progress: add
+    seen[thread()] = done[0]; // progress: load
+}
+
+/// Lacks a barrier between the stores and the loads.
+#[kernel(cube = 64)]
+fn reverse(x: &[u32], y: &mut [u32]) {
+    let part = shared::<u32, 64>();
+    part[thread_in_cube()] = x[thread()]; // reverse: store
+    y[thread()] = part[63 - thread_in_cube()]; // reverse: load
+}
+
+/// Lacks a barrier in each turn of a loop.
+#[kernel(cube = 64)]
+fn sum(x: &[u32], y: &mut [u32]) {
+    let part = shared::<u32, 64>();
+    let mine = thread_in_cube();
+    part[mine] = x[thread()];
+    barrier();
+    let mut half = 32;
+    while half > 0 {
+        if mine < half {
+            let other = part[mine + half]; // sum: load
+            part[mine] += other; // sum: store
+        }
+        half /= 2;
+    }
+    if mine == 0 {
+        y[cube()] = part[0];
+    }
+}
+
+/// Lacks the barrier at the end of the loop: a thread stores the next tile while others load this one.
+#[kernel(cube = 32)]
+fn tiles(x: &[u32], y: &mut [u32]) {
+    let tile = shared::<u32, 32>();
+    let mut sum = 0;
+    for at in 0..2 {
+        tile[thread_in_cube()] = x[at * 32 + thread_in_cube()]; // tiles: store
+        barrier();
+        for k in 0..32 {
+            sum += tile[k]; // tiles: load
+        }
+    }
+    y[thread()] = sum;
+}
+
+/// Stores behind the end.
+#[kernel]
+fn beyond(y: &mut [f32]) {
+    y[thread() + 1] = 1.0; // beyond: store
+}
+
+/// Returns the number of the line that ends with this comment.
+fn line_of(comment: &str) -> u32 {
+    let text = include_str!("races.rs");
+    let found = text
+        .lines()
+        .zip(1..)
+        .find(|(line, _)| line.ends_with(comment));
+    found
+        .unwrap_or_else(|| panic!("no line ends with {comment}"))
+        .1
+}
+
+/// Launches a kernel with a buffer that it may read, and one that it changes.
+type Launch = fn(&Stream, &Handle<u32>, &mut Handle<u32>) -> Result<(), Error>;
+
+/// Launches a kernel. Returns what it made of its buffer, and what the simulator has found.
+fn run(sim: Sim, launch: Launch) -> (Result<Vec<u32>, Error>, Vec<Violation>) {
+    let findings = sim.findings();
+    let device = Device::open(sim).unwrap();
+    let stream = device.new_stream();
+    let [x, mut y] = [[1_u32; 128]; 2].map(|ones| stream.create(&ones).unwrap());
+    launch(&stream, &x, &mut y).unwrap();
+    let output = stream.read(&y).wait();
+    drop((stream, device));
+    (output, findings.violations())
+}
+
+/// A kernel with a race.
+struct Race {
+    launch: Launch,
+    memory: &'static str,
+    /// For each of the two accesses the end of its line, and its kind.
+    sites: [(&'static str, AccessKind); 2],
+    /// What the report tells to do, if the threads are of one cube.
+    remedy: &'static str,
+}
+
+use AccessKind::{Atomic as Adds, Load, Store};
+
+const RACES: &[Race] = &[
+    Race {
+        launch: |stream, _, y| last(y).launch(stream, 100),
+        memory: "y",
+        sites: [("last: store", Store); 2],
+        remedy: "atomics",
+    },
+    Race {
+        launch: |stream, x, y| any(x, y).launch(stream, 100),
+        memory: "found",
+        sites: [("any: store", Store); 2],
+        remedy: "atomics",
+    },
+    Race {
+        launch: |stream, _, y| shift(y).launch(stream, 40),
+        memory: "x",
+        sites: [("shift: load", Load), ("shift: store", Store)],
+        remedy: "barrier",
+    },
+    Race {
+        launch: |stream, x, y| count(x, y).launch(stream, 100),
+        memory: "bins",
+        sites: [("count: both", Load), ("count: both", Store)],
+        remedy: "atomics",
+    },
+    Race {
+        launch: |stream, _, y| carry(y).launch(stream, 64),
+        memory: "sums",
+        sites: [("carry: load", Load), ("carry: store", Store)],
+        remedy: "atomics",
+    },
+    Race {
+        launch: |stream, _, y| progress(y).launch(stream, 32),
+        memory: "shared",
+        sites: [("progress: load", Load), ("progress: add", Adds)],
+        remedy: "barrier",
+    },
+    // Missing barriers.
+    Race {
+        launch: |stream, x, y| reverse(x, y).launch(stream, 64),
+        memory: "shared",
+        sites: [("reverse: load", Load), ("reverse: store", Store)],
+        remedy: "barrier",
+    },
+    Race {
+        launch: |stream, x, y| sum(x, y).launch(stream, 64),
+        memory: "shared",
+        sites: [("sum: load", Load), ("sum: store", Store)],
+        remedy: "barrier",
+    },
+    Race {
+        launch: |stream, x, y| tiles(x, y).launch(stream, 32),
+        memory: "shared",
+        sites: [("tiles: load", Load), ("tiles: store", Store)],
+        remedy: "barrier",
+    },
+];
+
+impl Race {
+    /// Asserts that a mistake is this race.
+    fn assert_is(&self, mistake: &KernelMistake) {
+        let message = mistake.to_string();
+        let KernelMistake::Race {
+            memory,
+            first,
+            second,
+            ..
+        } = mistake
+        else {
+            panic!("{message}");
+        };
+        assert_eq!(&**memory, self.memory, "{message}");
+        assert!((first.cube, first.thread) != (second.cube, second.thread));
+        let site = |access: &ThreadAccess| {
+            let line = access.line.as_ref().unwrap();
+            assert_eq!(&*line.file, file!());
+            (line.line, access.kind)
+        };
+        let found = [site(first), site(second)];
+        let [one, other] = self.sites.map(|(comment, kind)| (line_of(comment), kind));
+        assert!(found == [one, other] || found == [other, one], "{message}");
+        // Threads of different cubes cannot wait for each other.
+        let remedy = match first.cube == second.cube {
+            true => self.remedy,
+            false => "atomics",
+        };
+        assert!(message.contains(remedy), "{message}");
+    }
+}
+
+#[test]
+fn races_are_reported_with_both_lines_by_any_seed() {
+    for (race, seed) in RACES
+        .iter()
+        .flat_map(|race| SEEDS.map(move |seed| (race, seed)))
+    {
+        let (output, found) = run(Sim::seed(seed), race.launch);
+        let [Violation::Kernel { mistake, .. }] = &found[..] else {
+            panic!("{:?}, seed {seed}: {found:?}", race.sites);
+        };
+        race.assert_is(mistake);
+        // The data is poisoned as well, so that nobody overlooks it.
+        let error = output.unwrap_err().to_string();
+        assert!(error.contains(&mistake.to_string()), "seed {seed}: {error}");
+    }
+}
+
+#[test]
+fn report_names_the_element_both_threads_and_what_to_do() {
+    let (_, found) = run(Sim::seed(1), |stream, _, y| last(y).launch(stream, 2));
+    let line = format!("tests/rust_kernels/races.rs:{}", line_of("last: store"));
+    let message = |a, b| {
+        format!(
+            "kernel `last`: race for `y[0]`: thread {a} of cube 0 stores it at {line}, and thread {b} of cube 0 stores it at {line}, \
+             which is a race even if both store the same value; use atomics, or let each thread have its own element"
+        )
+    };
+    let found: Vec<String> = found.iter().map(Violation::to_string).collect();
+    assert!(
+        found == [message(0, 1)] || found == [message(1, 0)],
+        "{found:?}"
+    );
+}
+
+/// The seed chooses the order of threads, so it chooses the threads that race, and who stores last.
+#[test]
+fn seeds_choose_the_order_of_threads() {
+    let mut pairs: Vec<String> = Vec::new();
+    let mut lasts = Vec::new();
+    for seed in SEEDS {
+        let kernel: Launch = |stream, _, y| last(y).launch(stream, 100);
+        pairs.push(run(Sim::seed(seed), kernel).1[0].to_string());
+        let (output, found) = run(Sim::seed(seed).checks(Checks::Off), kernel);
+        assert_eq!(found, []);
+        lasts.push(output.unwrap()[0]);
+    }
+    pairs.sort();
+    pairs.dedup();
+    lasts.sort_unstable();
+    lasts.dedup();
+    assert!(pairs.len() > 3 && lasts.len() > 3, "{pairs:?}, {lasts:?}");
+}
+
+#[test]
+fn algorithms_have_no_race_with_any_seed() {
+    for seed in SEEDS.skip(1).take(2) {
+        let sim = Sim::seed(seed);
+        let findings = sim.findings();
+        let device = Device::open(sim).unwrap();
+        for (name, check) in ALL {
+            check(&device).unwrap_or_else(|why| panic!("{name}, seed {seed}: {why}"));
+        }
+        drop(device);
+        findings.assert_clean();
+    }
+}
+
+#[rstest]
+#[case::cpu(false)]
+#[case::sim(true)]
+fn access_out_of_bounds_names_the_element_and_the_line(#[case] is_sim: bool) {
+    let sim = Sim::seed(3);
+    let findings = sim.findings();
+    let device = match is_sim {
+        true => Device::open(sim),
+        false => Device::open(millstream::Cpu::default()),
+    };
+    let device = device.unwrap();
+    let stream = device.new_stream();
+    let mut y = stream.create(&[0.0; 1000]).unwrap();
+    beyond(&mut y).launch(&stream, 1000).unwrap();
+    let error = stream.read(&y).wait().unwrap_err().to_string();
+    let message = format!(
+        "`y[1000]` is out of bounds, `y` has 1000 elements: tests/rust_kernels/races.rs:{}",
+        line_of("beyond: store")
+    );
+    assert!(
+        error.contains("`beyond`") && error.contains(&message),
+        "{error}"
+    );
+    drop((stream, device));
+    let found = findings.violations();
+    assert_eq!(found.len(), usize::from(is_sim));
+    assert!(
+        found
+            .iter()
+            .all(|found| found.to_string().contains(&message))
+    );
+}
