@@ -9,6 +9,7 @@
 //! | `names` | the functions and methods that kernels have |
 //! | `refused` | names that Rust has and kernels do not, and what to write instead |
 //! | `emit` | the items that the macro writes for functions |
+//! | `gate` | shows the errors of a body once |
 //! | `record` | those for structs of numbers and their methods |
 //!
 //! The macro knows no types: rustc infers those of both bodies. So it writes each operator as a call of a function that is
@@ -17,6 +18,7 @@
 mod attributes;
 mod body;
 mod emit;
+mod gate;
 mod names;
 mod record;
 mod refused;

@@ -4,6 +4,7 @@
 
 mod control;
 mod functions;
+mod gate;
 mod memory;
 mod parameters;
 mod value;
@@ -14,6 +15,7 @@ pub use control::{
     repeat, when, while_loop,
 };
 pub use functions::*;
+pub use gate::{Gate, size_of_output};
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
 pub use parameters::Numbers;
 pub use value::{Jump, Kind, Of, Traced, Tracer, V, lit, never};

@@ -203,7 +203,14 @@ impl Body<'_> {
                 self.returns = true;
                 let value = it.expr.as_ref().map(|value| self.expression(value));
                 match (self.form, self.function.is_kernel()) {
-                    (Form::Plain, _) => return quote_spanned!(span=> return #value),
+                    (Form::Plain, _) if self.function.is_method => {
+                        return quote_spanned!(span=> return #value);
+                    }
+                    // A pair, as `gate` has it.
+                    (Form::Plain, _) => {
+                        let value = value.unwrap_or_else(|| quote!(()));
+                        return quote_spanned!(span=> return (#value, ()));
+                    }
                     (Form::Traced, true) => quote_spanned!(span=> __k.end_thread()),
                     (Form::Traced, false) => {
                         let value = value.unwrap_or_else(|| quote!(()));
