@@ -37,6 +37,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("generics", language::generics_match),
     ("positions", language::positions_match),
     ("jumps", language::jumps_match),
+    ("types", language::types_match),
 ];
 
 /// Returns random numbers from 0 up to 1, the same of each seed.

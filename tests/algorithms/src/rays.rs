@@ -1,5 +1,7 @@
 //! A ray tracer: spheres, a light, shadows and mirrors. Structs with methods.
 
+use std::ops::{Add, Mul, Neg, Sub};
+
 use millstream::prelude::*;
 
 use crate::{Checked, near};
@@ -23,15 +25,6 @@ impl Vector {
         Self { x, y, z }
     }
 
-    /// Returns `self + scale * other`.
-    pub fn plus(self, scale: f32, other: Vector) -> Vector {
-        Vector {
-            x: self.x + scale * other.x,
-            y: self.y + scale * other.y,
-            z: self.z + scale * other.z,
-        }
-    }
-
     /// Returns the product.
     pub fn dot(self, other: Self) -> f32 {
         self.x * other.x + self.y * other.y + self.z * other.z
@@ -39,8 +32,47 @@ impl Vector {
 
     /// Returns the vector of length 1.
     pub fn unit(self) -> Self {
-        let scale = 1.0 / self.dot(self).sqrt();
-        Self::new(self.x * scale, self.y * scale, self.z * scale)
+        1.0 / self.dot(self).sqrt() * self
+    }
+}
+
+#[kernel]
+impl Add for Vector {
+    type Output = Vector;
+
+    fn add(self, other: Vector) -> Vector {
+        Vector::new(self.x + other.x, self.y + other.y, self.z + other.z)
+    }
+}
+
+#[kernel]
+impl Sub for Vector {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self + -other
+    }
+}
+
+#[kernel]
+impl Neg for Vector {
+    type Output = Vector;
+
+    fn neg(self) -> Vector {
+        -1.0 * self
+    }
+}
+
+#[kernel]
+impl Mul<Vector> for f32 {
+    type Output = Vector;
+
+    fn mul(self, other: Vector) -> Vector {
+        Vector {
+            x: self * other.x,
+            y: self * other.y,
+            z: self * other.z,
+        }
     }
 }
 
@@ -66,7 +98,7 @@ pub fn first_hit(spheres: &[f32], from: Vector, along: Vector) -> Hit {
     for sphere in 0..spheres.len() / 4 {
         let at = 4 * sphere;
         let centre = Vector::new(spheres[at], spheres[at + 1], spheres[at + 2]);
-        let to = centre.plus(-1.0, from);
+        let to = centre - from;
         let (middle, radius) = (to.dot(along), spheres[at + 3]);
         let inside = middle * middle - to.dot(to) + radius * radius;
         if inside < 0.0 {
@@ -99,9 +131,9 @@ pub fn trace(width: usize, height: usize, spheres: &[f32], #[whole] light: &mut 
             break;
         }
         let at = 4 * hit.sphere;
-        from = from.plus(hit.distance, along);
+        from = from + hit.distance * along;
         let centre = Vector::new(spheres[at], spheres[at + 1], spheres[at + 2]);
-        let normal = from.plus(-1.0, centre).unit();
+        let normal = (from - centre).unit();
         let lit = if first_hit(spheres, from, sun).distance < FAR {
             0.0
         } else {
@@ -109,7 +141,7 @@ pub fn trace(width: usize, height: usize, spheres: &[f32], #[whole] light: &mut 
         };
         seen += share * 0.7 * lit;
         share *= 0.3;
-        along = along.plus(-2.0 * along.dot(normal), normal);
+        along = along - 2.0 * along.dot(normal) * normal;
         mirrors += 1;
     }
     light[i] = seen;

@@ -30,8 +30,8 @@ pub(crate) fn item(attribute: TokenStream, item: TokenStream) -> syn::Result<Tok
         }
         Item::Struct(item) => record::of_struct(&item),
         Item::Impl(item) => record::of_impl(&item),
-        other => Err(syn::Error::new(
-            other.span(),
+        other => Err(syn::Error::new_spanned(
+            other,
             "a kernel is a function; structs of numbers and their `impl` have the attribute too",
         )),
     }
@@ -542,7 +542,7 @@ pub(crate) fn types(of: &Type, generics: &[&Ident]) -> TokenStream {
         }
         Type::Paren(inner) => types(&inner.elem, generics),
         Type::Group(inner) => types(&inner.elem, generics),
-        Type::Path(path) if path.path.is_ident("Self") => quote!(Self),
+        Type::Path(path) if path.path.segments[0].ident == "Self" => quote!(#of),
         Type::Path(path) if generics.iter().any(|name| path.path.is_ident(*name)) => {
             quote!(::millstream::__kernel::traced::V<'__k, #of>)
         }

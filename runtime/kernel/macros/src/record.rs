@@ -1,9 +1,11 @@
 //! Structs of numbers, and their methods: each has a twin whose fields are traced.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote};
-use syn::spanned::Spanned;
-use syn::{Error, Fields, ImplItem, ItemFn, ItemImpl, ItemStruct, Path, Result, ReturnType, Type};
+use syn::{
+    Error, Fields, GenericArgument, Ident, ImplItem, ImplItemFn, ItemFn, ItemImpl, ItemStruct,
+    Path, PathArguments, Result, ReturnType, Type,
+};
 
 use crate::body::Form;
 use crate::emit::{allowed, body, traced, types};
@@ -23,7 +25,7 @@ fn twin(of: &Path) -> Path {
 pub(crate) fn of_struct(item: &ItemStruct) -> Result<TokenStream> {
     if let Some(param) = item.generics.params.first() {
         let why = "a struct of kernels has no generic parameters: name the types of its fields";
-        return Err(Error::new(param.span(), why));
+        return Err(Error::new_spanned(param, why));
     }
     let Fields::Named(fields) = &item.fields else {
         let why = "a struct of kernels has named fields; use a tuple for fields without names";
@@ -83,28 +85,45 @@ pub(crate) fn of_struct(item: &ItemStruct) -> Result<TokenStream> {
     })
 }
 
-/// Returns the methods of a struct, and those of its twin.
+/// The traits of operators: that of Rust, that of `plain` and `traced`, and the functions of both.
+const OPERATORS: &[(&str, &str, &str, &str)] = &[
+    ("Add", "add", "Plus", "plus"),
+    ("Sub", "sub", "Minus", "minus"),
+    ("Mul", "mul", "Times", "times"),
+    ("Div", "div", "Over", "over"),
+    ("Rem", "rem", "Remainder", "remainder"),
+    ("Neg", "neg", "Negated", "negated"),
+];
+
+/// Returns a type as the twin has it: a struct's twin, or a traced number.
+fn twin_of(of: &Type) -> Result<TokenStream> {
+    let Type::Path(path) = of else {
+        let why = "operators are of structs with `#[kernel]` and numbers";
+        return Err(Error::new_spanned(of, why));
+    };
+    let name = path.path.segments.last().map(|last| last.ident.to_string());
+    let is_number = name.is_some_and(|name| !name.starts_with(char::is_uppercase));
+    Ok(match is_number {
+        true => quote!(::millstream::__kernel::traced::V<'__k, #path>),
+        false => {
+            let twin = twin(&path.path);
+            quote!(#twin<'__k>)
+        }
+    })
+}
+
+/// Returns the methods of a struct, or an operator, and those of its twin.
 pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
     if let Some(of) = &item.trait_ {
-        let why = "kernels have the methods of structs, not of traits: write `impl Type`";
-        return Err(Error::new(of.1.span(), why));
+        return of_operator(item, &of.0);
     }
-    let Type::Path(of) = &*item.self_ty else {
-        let why = "methods are of a struct with `#[kernel]`";
-        return Err(Error::new(item.self_ty.span(), why));
-    };
-    let twin = twin(&of.path);
+    let of = &item.self_ty;
+    let twin = twin_of(of)?;
     let (mut plain, mut traced, mut errors) = (Vec::new(), Vec::new(), TokenStream::new());
     for member in &item.items {
         match member {
             ImplItem::Fn(method) => {
-                let function = Function::parse_method(ItemFn {
-                    attrs: method.attrs.clone(),
-                    vis: method.vis.clone(),
-                    sig: method.sig.clone(),
-                    block: Box::new(method.block.clone()),
-                    modifiers: Default::default(),
-                })?;
+                let function = function_of(method)?;
                 let (mine, of_twin) = method_of(&function).or_else(|error| {
                     errors.extend(error.to_compile_error());
                     method_of(&function.without_body())
@@ -116,7 +135,7 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
             ImplItem::Const(constant) => plain.push(quote!(#constant)),
             other => {
                 let why = "an `impl` of kernels has methods and constants";
-                return Err(Error::new(other.span(), why));
+                return Err(Error::new_spanned(other, why));
             }
         }
     }
@@ -130,9 +149,122 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
 
         #allowed
         #[doc(hidden)]
-        impl<'__k> #twin<'__k> {
+        impl<'__k> #twin {
             #(#traced)*
         }
+    })
+}
+
+/// Returns an operator of a struct, for Rust and for kernels.
+fn of_operator(item: &ItemImpl, name: &Path) -> Result<TokenStream> {
+    let last = name.segments.last();
+    let found = OPERATORS
+        .iter()
+        .find(|(of, ..)| last.is_some_and(|last| last.ident == of));
+    let Some((rust, function, own, own_function)) = found else {
+        let why = "kernels have the operators `Add`, `Sub`, `Mul`, `Div`, `Rem` and `Neg` of traits: make others methods, `impl Type`";
+        return Err(Error::new_spanned(name, why));
+    };
+    let names = [rust, function, own, own_function].map(|name| format_ident!("{name}"));
+    let [rust, function, own, own_function] = names;
+    let of = &item.self_ty;
+    let twin = twin_of(of)?;
+    let mut output = None;
+    let mut method = None;
+    for member in &item.items {
+        match member {
+            ImplItem::Fn(it) => method = Some(function_of(it)?),
+            ImplItem::Type(it) => output = Some(&it.ty),
+            other => {
+                return Err(Error::new_spanned(
+                    other,
+                    "an operator has a type and a function",
+                ));
+            }
+        }
+    }
+    let (Some(method), Some(output)) = (method, output) else {
+        let why = "an operator has its `type Output` and its function";
+        return Err(Error::new_spanned(item, why));
+    };
+    let other = match last.map(|last| &last.arguments) {
+        Some(PathArguments::AngleBracketed(arguments)) => arguments.args.first(),
+        _ => None,
+    };
+    let other = match other {
+        Some(GenericArgument::Type(of)) => of.clone(),
+        _ => (**of).clone(),
+    };
+    let traced_output = match output {
+        Type::Path(path) if path.path.is_ident("Self") => twin.clone(),
+        output => twin_of(output)?,
+    };
+    let (mine, of_twin) = method_of(&method)?;
+    // The twin's has the name of the trait's function.
+    let of_twin = renamed(of_twin, &function, &own_function);
+    let (arguments, traced_arguments, parameter, passed) = match rust == "Neg" {
+        true => (None, quote!(<'__k>), None, None),
+        false => {
+            let traced = twin_of(&other)?;
+            (
+                Some(quote!(<#other>)),
+                quote!(<'__k, #traced>),
+                Some(quote!(, other: #other)),
+                Some(quote!(, other)),
+            )
+        }
+    };
+    let allowed = allowed();
+    Ok(quote! {
+        #allowed
+        impl #name for #of {
+            type Output = #output;
+            #mine
+        }
+
+        #allowed
+        const _: () = {
+            impl ::millstream::__kernel::plain::#own #arguments for #of {
+                type Output = #output;
+
+                #[inline(always)]
+                fn #own_function(self #parameter) -> #output {
+                    ::core::ops::#rust::#function(self #passed)
+                }
+            }
+
+            impl<'__k> ::millstream::__kernel::traced::#own #traced_arguments for #twin {
+                type Output = #traced_output;
+                #of_twin
+            }
+        };
+    })
+}
+
+/// Replaces the name of a function in its tokens.
+fn renamed(tokens: TokenStream, from: &Ident, to: &Ident) -> TokenStream {
+    let mut is_name = false;
+    let tokens = tokens.into_iter().map(|token| match token {
+        TokenTree::Ident(it) if is_name && it == *from => {
+            is_name = false;
+            TokenTree::Ident(to.clone())
+        }
+        token => {
+            is_name = matches!(&token, TokenTree::Ident(it) if it == "fn");
+            token
+        }
+    });
+    tokens.collect()
+}
+
+/// Returns a method as a function.
+fn function_of(method: &ImplItemFn) -> Result<Function> {
+    Function::parse_method(ItemFn {
+        attrs: method.attrs.clone(),
+        vis: method.vis.clone(),
+        sig: method.sig.clone(),
+        block: Box::new(method.block.clone()),
+        modifiers: Default::default(),
     })
 }
 
@@ -141,7 +273,7 @@ fn method_of(function: &Function) -> Result<(TokenStream, TokenStream)> {
     let signature = &function.item.sig;
     if let Some(param) = signature.generics.params.first() {
         let why = "a method of kernels has no generic parameters: make it a helper function";
-        return Err(Error::new(param.span(), why));
+        return Err(Error::new_spanned(param, why));
     }
     let (name, visibility) = (&signature.ident, &function.item.vis);
     let docs: Vec<_> = function.item.attrs.iter().collect();
@@ -165,7 +297,7 @@ fn method_of(function: &Function) -> Result<(TokenStream, TokenStream)> {
             }
             ParamKind::Buffer(..) => {
                 let why = "a method of kernels takes no buffers: make it a helper function";
-                return Err(Error::new(name.span(), why));
+                return Err(Error::new_spanned(name, why));
             }
         }
     }

@@ -6,6 +6,7 @@ mod control;
 mod functions;
 mod gate;
 mod memory;
+mod operators;
 mod parameters;
 mod value;
 
@@ -17,5 +18,6 @@ pub use control::{
 pub use functions::*;
 pub use gate::{Gate, size_of_output};
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
+pub use operators::*;
 pub use parameters::Numbers;
 pub use value::{Jump, Kind, Of, Traced, Tracer, V, lit, never};

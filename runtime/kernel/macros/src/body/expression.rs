@@ -189,8 +189,8 @@ impl Body<'_> {
         match it.op {
             UnOp::Neg(_) if matches!(*it.expr, Expr::Lit(_)) => self.literal_of(quote!(#it)),
             UnOp::Neg(_) => {
-                let (function, value) = (self.path(span, "neg"), self.expression(&it.expr));
-                quote_spanned!(span=> #function(#value))
+                let value = self.expression(&it.expr);
+                self.operate(span, "negated", &[&value])
             }
             UnOp::Not(_) => {
                 let (function, value) = (self.path(span, "not"), self.expression(&it.expr));
@@ -225,12 +225,11 @@ impl Body<'_> {
                 }
             };
         }
-        let function = self.path(it.op.span(), operator(&it.op));
         if is_assignment(&it.op) {
-            return self.assign(&it.left, &it.right, Some(&function), span);
+            return self.assign(&it.left, &it.right, Some(&it.op), span);
         }
         let (a, b) = (self.expression(&it.left), self.expression(&it.right));
-        quote_spanned!(span=> #function(#a, #b))
+        self.apply(&it.op, &a, &b)
     }
 
     /// Rewrites a method of a number or a buffer.
@@ -542,13 +541,13 @@ pub(super) fn is_assignment(op: &BinOp) -> bool {
 }
 
 /// Returns the function of an operator.
-fn operator(op: &BinOp) -> &'static str {
+pub(super) fn operator(op: &BinOp) -> &'static str {
     match op {
-        BinOp::Add(_) | BinOp::AddAssign(_) => "add",
-        BinOp::Sub(_) | BinOp::SubAssign(_) => "sub",
-        BinOp::Mul(_) | BinOp::MulAssign(_) => "mul",
-        BinOp::Div(_) | BinOp::DivAssign(_) => "div",
-        BinOp::Rem(_) | BinOp::RemAssign(_) => "rem",
+        BinOp::Add(_) | BinOp::AddAssign(_) => "plus",
+        BinOp::Sub(_) | BinOp::SubAssign(_) => "minus",
+        BinOp::Mul(_) | BinOp::MulAssign(_) => "times",
+        BinOp::Div(_) | BinOp::DivAssign(_) => "over",
+        BinOp::Rem(_) | BinOp::RemAssign(_) => "remainder",
         BinOp::BitXor(_) | BinOp::BitXorAssign(_) => "xor",
         BinOp::BitAnd(_) | BinOp::BitAndAssign(_) => "and",
         BinOp::BitOr(_) | BinOp::BitOrAssign(_) => "or",

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprIndex, Ident, Member};
+use syn::{BinOp, Expr, ExprIndex, Ident, Member};
 
 use super::{Body, is_thread, line_of};
 use crate::scope::Local;
@@ -47,7 +47,7 @@ impl Body<'_> {
         &mut self,
         place: &Expr,
         value: &Expr,
-        operator: Option<&TokenStream>,
+        operator: Option<&BinOp>,
         span: Span,
     ) -> TokenStream {
         // As for numbers in Rust, the value is computed before the place.
@@ -60,7 +60,7 @@ impl Body<'_> {
         &mut self,
         place: &Expr,
         value: &TokenStream,
-        operator: Option<&TokenStream>,
+        operator: Option<&BinOp>,
         span: Span,
     ) -> TokenStream {
         match place {
@@ -85,7 +85,7 @@ impl Body<'_> {
         &mut self,
         place: &Expr,
         value: &TokenStream,
-        operator: Option<&TokenStream>,
+        operator: Option<&BinOp>,
         span: Span,
     ) -> TokenStream {
         match root(place).map(|name| (name, self.scopes.find(name))) {
@@ -103,7 +103,7 @@ impl Body<'_> {
             true => {
                 let now = quote!(::millstream::__kernel::traced::Traced::load(#place));
                 let stored = match operator {
-                    Some(operator) => quote_spanned!(span=> #operator(#now, __value)),
+                    Some(operator) => self.apply(operator, &now, &quote!(__value)),
                     None => quote!(__value),
                 };
                 quote_spanned!(span=> {
@@ -113,7 +113,8 @@ impl Body<'_> {
             }
             false => match operator {
                 Some(operator) => {
-                    quote_spanned!(span=> { let __value = #value; #place = #operator(#place, __value); })
+                    let stored = self.apply(operator, &quote!(#place), &quote!(__value));
+                    quote_spanned!(span=> { let __value = #value; #place = #stored; })
                 }
                 None => quote_spanned!(span=> #place = #value),
             },
@@ -125,7 +126,7 @@ impl Body<'_> {
         &mut self,
         index: &ExprIndex,
         value: &TokenStream,
-        operator: Option<&TokenStream>,
+        operator: Option<&BinOp>,
     ) -> TokenStream {
         let span = index.span();
         if let Some(name) = root(&index.expr) {
@@ -153,7 +154,8 @@ impl Body<'_> {
                 let place = place_at(&buffer.to_string(), span);
                 let stored = match operator {
                     Some(operator) => {
-                        quote_spanned!(span=> #operator(#buffer.get(#thread, #place), __value))
+                        let now = quote!(#buffer.get(#thread, #place));
+                        self.apply(operator, &now, &quote!(__value))
                     }
                     None => quote!(__value),
                 };
@@ -174,7 +176,8 @@ impl Body<'_> {
                 };
                 let stored = match operator {
                     Some(operator) => {
-                        quote_spanned!(span=> #operator(#get(#from, __at #place), __value))
+                        let now = quote!(#get(#from, __at #place));
+                        self.apply(operator, &now, &quote!(__value))
                     }
                     None => quote!(__value),
                 };

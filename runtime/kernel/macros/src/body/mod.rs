@@ -12,8 +12,9 @@ use std::fmt::Display;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
+use syn::{BinOp, Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
 
+use self::expression::operator;
 use crate::refused;
 use crate::scope::{Local, Scopes, Use};
 use crate::signature::{Function, ParamKind, refuse_type};
@@ -104,6 +105,25 @@ impl<'a> Body<'a> {
             Form::Plain => quote_spanned!(span=> ::millstream::__kernel::plain::#name),
             Form::Traced => quote_spanned!(span=> ::millstream::__kernel::traced::#name),
         }
+    }
+
+    /// Returns a call of an operator, which structs may have.
+    fn operate(&self, span: Span, name: &str, values: &[&TokenStream]) -> TokenStream {
+        let function = self.path(span, name);
+        match self.form {
+            Form::Plain => quote_spanned!(span=> #function(#(#values),*)),
+            Form::Traced => quote_spanned!(span=> #function(__k, #(#values),*)),
+        }
+    }
+
+    /// Returns a call of a binary operator.
+    fn apply(&self, op: &BinOp, a: &TokenStream, b: &TokenStream) -> TokenStream {
+        let (span, name) = (op.span(), operator(op));
+        if matches!(name, "plus" | "minus" | "times" | "over" | "remainder") {
+            return self.operate(span, name, &[a, b]);
+        }
+        let function = self.path(span, name);
+        quote_spanned!(span=> #function(#a, #b))
     }
 
     /// Rewrites a block, with its braces.
