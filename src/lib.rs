@@ -202,6 +202,7 @@ mod guide {
         readme: "../README.md";
         start: "guide/start.md";
         kernels: "guide/kernels.md";
+        kernel_mistakes: "guide/kernel-mistakes.md";
         kernels_by_hand: "guide/kernels-by-hand.md";
         sharing: "guide/sharing.md";
         order: "guide/order.md";

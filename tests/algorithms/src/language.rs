@@ -356,7 +356,7 @@ pub fn jumps_match(device: &Device) -> Checked {
                 'middle: loop {
                     b += 1;
                     for c in 0..4 {
-                        if (a + b + c + i) % 7 == 0 {
+                        if (a + b + c + i).is_multiple_of(7) {
                             continue 'outer;
                         }
                         if (a * b + c + i) % 11 == 10 {
