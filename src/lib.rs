@@ -5,21 +5,20 @@
 //! that uses it has completed, and the failure of a task travels with the data that the task would have written.
 //!
 //! ```
-//! use millstream::{Cpu, CubeCount, Device, Kernel, read, write};
+//! use millstream::prelude::*;
+//!
+//! #[kernel]
+//! fn saxpy(a: f32, x: &[f32], y: &mut [f32]) {
+//!     let i = thread(); // the number of this thread
+//!     y[i] += a * x[i];
+//! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let device = Device::open(Cpu::default())?;
-//! let client = device.new_client();
-//! let negate = client.kernel(Kernel::new("negate").reads::<i32>("src").writes::<i32>("dst").native(|_cube, args| {
-//!     let (src, start) = (args.read::<i32>(0), args.chunk_start(1));
-//!     args.chunk::<i32>(1).iter_mut().zip(&src[start..]).for_each(|(dst, src)| *dst = -src);
-//! }))?;
-//!
-//! let stream = client.new_stream();
-//! let src = stream.create(&[1, 2, 3, 4])?;
-//! let dst = stream.empty::<i32>(src.len())?;
-//! stream.launch(&negate, CubeCount::cover(src.len(), 2), (read(&src), write(&dst)))?;
-//! assert_eq!(stream.read(&dst).wait()?, [-1, -2, -3, -4]);
+//! let device = open_any()?; // a GPU if there is one, else the CPU
+//! let stream = device.new_stream();
+//! let (x, mut y) = (stream.create(&[1.0; 1000])?, stream.create(&[2.0; 1000])?);
+//! saxpy(3.0, &x, &mut y).launch_each(&stream)?;
+//! assert_eq!(stream.read(&y).wait()?, [5.0; 1000]);
 //! # Ok(())
 //! # }
 //! ```
@@ -33,7 +32,8 @@
 //! | opening, closing and driving a device | [`Device`], [`DeviceOptions`] | [`device`] |
 //! | clients, streams, answers, recordings, cancellation | [`ComputeClient`], [`Stream`], [`Pending`] | [`stream`] |
 //! | buffers, their elements and limits | [`Handle`], [`MemoryOptions`] | [`memory`] |
-//! | kernels and launch arguments | [`Kernel`], [`CubeCount`] | [`kernel`], [`tensor_map`] |
+//! | kernels as Rust functions | [`macro@kernel`], [`prelude`] | the guide's page "Kernels" |
+//! | kernels by hand, launch arguments | [`Kernel`], [`CubeCount`] | [`mod@kernel`], [`tensor_map`] |
 //! | errors and failures | [`Error`], [`Failure`] | [`error`](mod@error) |
 //! | statistics, profiles, timelines | [`report::Stats`], [`report::Profile`] | [`report`], [`timeline`] |
 //! | submission logs and their repetition | [`journal::SubmissionLog`] | [`journal`] |
@@ -201,6 +201,8 @@ mod guide {
     pages! {
         readme: "../README.md";
         start: "guide/start.md";
+        kernels: "guide/kernels.md";
+        kernels_by_hand: "guide/kernels-by-hand.md";
         sharing: "guide/sharing.md";
         order: "guide/order.md";
         memory: "guide/memory.md";

@@ -29,8 +29,10 @@ pub trait Definition {
     const CHECKED: bool;
     /// Whether the kernel has the form of plain Rust.
     const PLAIN: bool;
-    /// The number of scalars of the program; the last one is the number of threads.
+    /// The number of scalars of the program; the last ones are the numbers of threads.
     const SCALARS: usize;
+    /// The number of axes of a launch.
+    const AXES: usize;
 
     /// Adds the body to a program: buffers, scalars, lengths, the number of threads, statements.
     fn trace(k: Tracer<'_>);
@@ -59,7 +61,12 @@ pub fn native<B: plain::Body + Definition>() -> Native {
         // SAFETY: `kernel` compares the bindings with the signature. It is exclusive, so a launch with bindings that
         // overlap is refused. `NativeArgs` exist once for each cube.
         kernel: Arc::new(move |cube, arguments| unsafe {
-            plain::run::<B>(cube, arguments, B::SCALARS - 1);
+            let counts = B::SCALARS - B::AXES;
+            match B::AXES {
+                1 => plain::run::<B, 1>(cube, arguments, counts),
+                2 => plain::run::<B, 2>(cube, arguments, counts),
+                _ => plain::run::<B, 3>(cube, arguments, counts),
+            }
         }),
         bindings,
     }
@@ -130,17 +137,49 @@ fn kernel<D: Definition>(device: &DeviceProperties) -> Result<Kernel, KernelErro
     }
 }
 
+/// The number of threads of a launch along its axes, the slowest first.
+#[derive(Clone, Copy)]
+pub struct Threads {
+    counts: [usize; 3],
+    axes: usize,
+}
+
+impl From<usize> for Threads {
+    #[inline]
+    fn from(threads: usize) -> Self {
+        [threads].into()
+    }
+}
+
+impl<const AXES: usize> From<[usize; AXES]> for Threads {
+    #[inline]
+    fn from(threads: [usize; AXES]) -> Self {
+        let mut counts = [1; 3];
+        counts[..AXES].copy_from_slice(&threads);
+        Self { counts, axes: AXES }
+    }
+}
+
+impl Threads {
+    fn along(&self) -> &[usize] {
+        &self.counts[..self.axes]
+    }
+}
+
 /// Launches a kernel with this number of threads.
 ///
 /// # Errors
 /// Those of [`Stream::launch`], and of preparing the kernel the first time.
 #[inline]
-pub fn launch<D: Definition>(call: &D, stream: &Stream, threads: usize) -> Result<(), Error> {
+pub fn launch<D: Definition>(call: &D, stream: &Stream, threads: Threads) -> Result<(), Error> {
     let prepared = prepared::<D>(stream)?;
-    let count = cubes::<D>(stream, threads);
+    let count = cubes::<D>(stream, &threads);
     let launched = stream.launch_with(prepared, count, |writer| {
         call.write(writer)?;
-        threads.write(writer)?;
+        threads
+            .along()
+            .iter()
+            .try_for_each(|count| count.write(writer))?;
         Ok(true)
     });
     launched.map(drop)
@@ -153,13 +192,16 @@ pub fn launch<D: Definition>(call: &D, stream: &Stream, threads: usize) -> Resul
 pub fn record<D: Definition>(
     call: &D,
     recorder: &mut Recorder<'_>,
-    threads: usize,
+    threads: Threads,
 ) -> Result<(), Error> {
     let prepared = prepared::<D>(recorder.stream())?.clone();
-    let count = cubes::<D>(recorder.stream(), threads);
+    let count = cubes::<D>(recorder.stream(), &threads);
     recorder.launch_with(&prepared, count, |writer| {
         call.write(writer)?;
-        threads.write(writer)
+        threads
+            .along()
+            .iter()
+            .try_for_each(|count| count.write(writer))
     })
 }
 
@@ -176,15 +218,22 @@ const CUBES_PER_WORKER: usize = 8;
 
 /// Returns the number of cubes of a launch.
 #[inline]
-fn cubes<D: Definition>(stream: &Stream, threads: usize) -> CubeCount {
+fn cubes<D: Definition>(stream: &Stream, threads: &Threads) -> CubeCount {
     let device = stream.properties();
-    let [x, y, z] = D::THREADS.map(|axis| axis as usize);
-    let cubes = match device.backend {
-        "cpu" if D::PLAIN => {
-            let most = device.compute_units * CUBES_PER_WORKER;
-            threads.div_ceil(THREADS_MIN).min(most)
-        }
-        _ => threads.div_ceil(x * y * z),
-    };
-    CubeCount::d1(u32::try_from(cubes).unwrap_or(u32::MAX))
+    if D::PLAIN && device.backend == "cpu" {
+        let all = threads
+            .along()
+            .iter()
+            .fold(1, |all: usize, axis| all.saturating_mul(*axis));
+        let most = device.compute_units * CUBES_PER_WORKER;
+        let cubes = Ord::min(all.div_ceil(THREADS_MIN), most);
+        return CubeCount::d1(cubes as u32);
+    }
+    let mut cubes = [1; 3];
+    for (axis, count) in threads.along().iter().rev().enumerate() {
+        let of = count.div_ceil(D::THREADS[axis] as usize);
+        // A device refuses more.
+        cubes[axis] = u32::try_from(of).unwrap_or(u32::MAX);
+    }
+    cubes.into()
 }

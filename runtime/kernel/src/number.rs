@@ -65,12 +65,6 @@ pub trait Number:
 
 /// An integer of a kernel.
 pub trait Int: Number + Bits {
-    /// The iterator over a range.
-    type Range: DoubleEndedIterator<Item = Self>;
-    /// Returns the integers from `start` on, below `end`.
-    fn range(start: Self, end: Self) -> Self::Range;
-    /// Returns every `step`-th integer from `start` on, below `end`; none if the step is less than 1.
-    fn steps(start: Self, end: Self, step: Self) -> impl Iterator<Item = Self>;
     /// Returns the value as an index, `usize::MAX` if no array has it.
     fn index(self) -> usize;
     /// Shifts left by the number; 0 if the shift is negative or at least the number of bits.
@@ -240,21 +234,6 @@ macro_rules! integers {
         }
 
         impl Int for $t {
-            type Range = std::ops::Range<$t>;
-            #[inline(always)]
-            fn range(start: Self, end: Self) -> Self::Range { start..end }
-            #[inline(always)]
-            fn steps(start: Self, end: Self, step: Self) -> impl Iterator<Item = Self> {
-                #[allow(unused_comparisons, reason = "one macro for signed and unsigned")]
-                let end = if step > 0 { end } else { start };
-                let step = if step == 0 { 1 } else { step };
-                let mut next = (start < end).then_some(start);
-                std::iter::from_fn(move || {
-                    let index = next?;
-                    next = index.checked_add(step).filter(|index| *index < end);
-                    Some(index)
-                })
-            }
             #[inline(always)]
             fn index(self) -> usize { usize::try_from(self).unwrap_or(usize::MAX) }
             #[inline(always)]

@@ -1,5 +1,10 @@
 //! What kernels are written with: each expression and statement, compared with the same Rust.
 
+#![allow(
+    clippy::manual_is_multiple_of,
+    reason = "the same text as in the kernel"
+)]
+
 use millstream::prelude::*;
 
 use crate::{Checked, equal};
@@ -296,4 +301,142 @@ pub fn generics_match(device: &Device) -> Checked {
     let (x, mut y) = (stream.create(&x)?, stream.empty(46)?);
     means::<f64, 5>(0.5, &x, &mut y).launch(&stream, 46)?;
     equal("y of f64", &stream.read(&y).wait()?, &expected)
+}
+
+/// Jumps to labels, and helper functions that return from within loops.
+#[kernel]
+pub fn jumps(results: &mut [u32]) {
+    let i = thread() as u32;
+    let mut sum = 0;
+    for round in 0..3_u32 {
+        'outer: for a in 0..6_u32 {
+            let mut b = 0;
+            'middle: loop {
+                b += 1;
+                for c in 0..4_u32 {
+                    if (a + b + c + i) % 7 == 0 {
+                        continue 'outer;
+                    }
+                    if (a * b + c + i) % 11 == 10 {
+                        break 'outer;
+                    }
+                    if (a + b * c) % 5 == 4 {
+                        break 'middle;
+                    }
+                    sum += a + 10 * b + 100 * c;
+                }
+                if b > 3 {
+                    break;
+                }
+            }
+            sum += 1000 * first_pair(a + i + round, 5).1;
+        }
+    }
+    results[thread()] = sum;
+}
+
+/// Compares `jumps` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn jumps_match(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let pair = |sum| {
+        let pairs = (1..5).flat_map(|a| (a..5).map(move |b| (a, b)));
+        pairs
+            .clone()
+            .find(|(a, b)| a * b == sum)
+            .map_or(0, |it| it.1)
+    };
+    let of = |i: u32| {
+        let mut sum = 0;
+        for round in 0..3 {
+            'outer: for a in 0..6 {
+                let mut b = 0;
+                'middle: loop {
+                    b += 1;
+                    for c in 0..4 {
+                        if (a + b + c + i) % 7 == 0 {
+                            continue 'outer;
+                        }
+                        if (a * b + c + i) % 11 == 10 {
+                            break 'outer;
+                        }
+                        if (a + b * c) % 5 == 4 {
+                            break 'middle;
+                        }
+                        sum += a + 10 * b + 100 * c;
+                    }
+                    if b > 3 {
+                        break;
+                    }
+                }
+                sum += 1000 * pair(a + i + round);
+            }
+        }
+        sum
+    };
+    let expected: Vec<u32> = (0..300).map(of).collect();
+    let mut results = stream.create(&[0; 300])?;
+    jumps(&mut results).launch(&stream, 300)?;
+    equal("results", &stream.read(&results).wait()?, &expected)
+}
+
+/// Three axes, and the numbers of threads.
+#[kernel]
+pub fn positions(#[whole] results: &mut [u32]) {
+    let [plane, row, column] = position();
+    results[thread()] = (plane * 10_000 + row * 100 + column + threads() * 0) as u32;
+}
+
+/// A transposed image, by two axes.
+#[kernel]
+pub fn turned(rows: usize, columns: usize, x: &[f32], y: &mut [f32]) {
+    let [row, column] = position();
+    if row < rows && column < columns {
+        y[column * rows + row] = x[row * columns + column];
+    }
+}
+
+/// Threads of a cube on two axes: each gets its neighbour's value.
+#[kernel(cube = [4, 8])]
+pub fn neighbours(#[whole] results: &mut [u32]) {
+    let values = shared::<u32, 32>();
+    let [down, across] = position_in_cube();
+    let [row, column] = position();
+    values[down * 8 + across] = (row * 100 + column) as u32;
+    barrier();
+    let other = values[down * 8 + (across + 1) % 8];
+    results[thread()] = other * 10 + cubes() as u32;
+}
+
+/// Compares positions with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn positions_match(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let all = |[planes, rows, columns]: [usize; 3]| {
+        (0..planes * rows * columns)
+            .map(move |i| (i / (rows * columns), i / columns % rows, i % columns))
+    };
+    let expected: Vec<u32> = all([3, 5, 70])
+        .map(|(p, r, c)| (p * 10_000 + r * 100 + c) as u32)
+        .collect();
+    let mut results = stream.empty(expected.len())?;
+    positions(&mut results).launch(&stream, [3, 5, 70])?;
+    equal("positions", &stream.read(&results).wait()?, &expected)?;
+
+    let x = crate::uniform(1, 45 * 70);
+    let expected: Vec<f32> = (0..45 * 70).map(|i| x[i % 45 * 70 + i / 45]).collect();
+    let (x, mut y) = (stream.create(&x)?, stream.create(&[0.0; 45 * 70])?);
+    turned(45, 70, &x, &mut y).launch(&stream, [45, 70])?;
+    equal("turned", &stream.read(&y).wait()?, &expected)?;
+
+    let expected: Vec<u32> = all([1, 8, 16])
+        .map(|(_, r, c)| ((r * 100 + c / 8 * 8 + (c + 1) % 8) * 10 + 4) as u32)
+        .collect();
+    let mut results = stream.empty(8 * 16)?;
+    neighbours(&mut results).launch(&stream, [8, 16])?;
+    equal("neighbours", &stream.read(&results).wait()?, &expected)
 }

@@ -4,6 +4,7 @@
 
 pub mod language;
 pub mod maps;
+pub mod rays;
 pub mod samples;
 
 use std::error::Error;
@@ -23,6 +24,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("mandelbrot", maps::mandelbrot_matches),
     ("n_body", maps::n_body_matches),
     ("convolution", maps::convolution_matches),
+    ("rays", rays::trace_matches),
     ("transpose", samples::transpose_matches),
     ("reduction", samples::reduction_matches),
     ("scan", samples::scan_matches),
@@ -33,6 +35,8 @@ pub const ALL: &[(&str, Check)] = &[
     ("control", language::control_matches),
     ("helpers", language::helpers_match),
     ("generics", language::generics_match),
+    ("positions", language::positions_match),
+    ("jumps", language::jumps_match),
 ];
 
 /// Returns random numbers from 0 up to 1, the same of each seed.

@@ -6,6 +6,7 @@
 //! | [`nests`] | nests: their texts, words and lengths |
 //! | [`products`] | matrix products, with and without an epilogue |
 //! | [`functions`] | SSA functions that are written by hand |
+//! | [`control`] | SSA functions with every statement of control flow, by hand and random ones |
 //! | [`operations`] | every operation on every type, with operands that reach its edges |
 //! | [`results`] | runs a nest by every entry point and blocking, and compares the results |
 //! | [`launch`] | runs a program over buffers of bytes |
@@ -16,6 +17,7 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+pub mod control;
 pub mod data;
 pub mod functions;
 pub mod launch;

@@ -3,22 +3,34 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{GenericParam, ReturnType};
+use syn::{GenericParam, Ident, Item, ReturnType, Type};
 
 use crate::body::{Body, Form};
+use crate::record;
 use crate::scope::Use;
 use crate::signature::{Function, Mode, ParamKind};
 
 /// The lints that the written code is exempt from: what the user wrote is checked in the plain body.
-fn allowed() -> TokenStream {
+pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unused)])
 }
 
-/// Returns the items of a function.
-pub(crate) fn function(function: &Function) -> syn::Result<TokenStream> {
-    match function.is_kernel() {
-        true => kernel(function),
-        false => helper(function),
+/// Returns what the macro writes for an item.
+pub(crate) fn item(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    match syn::parse2(item)? {
+        Item::Fn(item) => {
+            let function = Function::parse(attribute, item)?;
+            match function.is_kernel() {
+                true => kernel(&function),
+                false => helper(&function),
+            }
+        }
+        Item::Struct(item) => record::of_struct(&item),
+        Item::Impl(item) => record::of_impl(&item),
+        other => Err(syn::Error::new(
+            other.span(),
+            "a kernel is a function; structs of numbers and their `impl` have the attribute too",
+        )),
     }
 }
 
@@ -69,8 +81,12 @@ impl Generics {
     }
 }
 
-/// Returns the body in one form, and how it uses the buffers.
-fn body(function: &Function, form: Form, known: &[Use]) -> syn::Result<(TokenStream, bool)> {
+/// Returns the body in one form, and whether it has `return`.
+pub(crate) fn body(
+    function: &Function,
+    form: Form,
+    known: &[Use],
+) -> syn::Result<(TokenStream, bool)> {
     let mut body = Body::new(function, form, Some(known.to_vec()));
     let tokens = body.rewrite()?;
     Ok((tokens, body.returns))
@@ -88,7 +104,7 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
     let docs: Vec<_> = docs.collect();
     let mut first = Body::new(function, Form::Plain, None);
     first.rewrite()?;
-    let uses = first.uses;
+    let (uses, axes) = (first.uses, first.axes.unwrap_or(1));
     let (traced, _) = body(function, Form::Traced, &uses)?;
     let allowed = allowed();
 
@@ -105,7 +121,11 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
         ParamKind::Buffer(of, _) => quote!(&'a mut ::millstream::Handle<#of>),
     });
     let types: Vec<_> = types.collect();
-    let definition = definition(function, &generics, &traced);
+    let definition = definition(function, &generics, &traced, axes);
+    let of_threads = match axes {
+        1 => quote!(usize),
+        axes => quote!([usize; #axes]),
+    };
     let plain = match function.cube {
         Some(_) => None,
         None => Some(plain(function, &generics, &uses)?),
@@ -116,8 +136,32 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
             ::millstream::__kernel::call::native::<Self::Key>()
         )),
     };
-    let threads = format!("Launches `{name}` with this number of threads on a stream.");
-    let records = format!("Adds a launch of `{name}` with this number of threads to a recording.");
+    let changed = function.buffers().find(|(_, _, mode)| *mode != Mode::Read);
+    let each = changed.filter(|_| axes == 1).map(|(buffer, ..)| {
+        let doc =
+            format!("Launches `{name}` with a thread for each element of `{buffer}` on a stream.");
+        quote! {
+            #[doc = #doc]
+            ///
+            /// # Errors
+            /// Those of [`Self::launch`].
+            #[inline]
+            pub fn launch_each(
+                self,
+                stream: &::millstream::Stream,
+            ) -> ::core::result::Result<(), ::millstream::Error> {
+                let threads = self.#buffer.len();
+                self.launch(stream, threads)
+            }
+        }
+    });
+    let along = match axes {
+        1 => "",
+        _ => ", along each axis, the slowest first,",
+    };
+    let threads = format!("Launches `{name}` with this number of threads{along} on a stream.");
+    let records =
+        format!("Adds a launch of `{name}` with this number of threads{along} to a recording.");
     Ok(quote! {
         #(#docs)*
         #[allow(non_camel_case_types)]
@@ -147,10 +191,12 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
                 pub fn launch(
                     self,
                     stream: &::millstream::Stream,
-                    threads: usize,
+                    threads: #of_threads,
                 ) -> ::core::result::Result<(), ::millstream::Error> {
-                    ::millstream::__kernel::call::launch(&self, stream, threads)
+                    ::millstream::__kernel::call::launch(&self, stream, threads.into())
                 }
+
+                #each
 
                 #[doc = #records]
                 ///
@@ -160,9 +206,9 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
                 pub fn record(
                     self,
                     recorder: &mut ::millstream::Recorder<'_>,
-                    threads: usize,
+                    threads: #of_threads,
                 ) -> ::core::result::Result<(), ::millstream::Error> {
-                    ::millstream::__kernel::call::record(&self, recorder, threads)
+                    ::millstream::__kernel::call::record(&self, recorder, threads.into())
                 }
             }
 
@@ -179,13 +225,25 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
 }
 
 /// Returns the definition of a kernel, up to its native form.
-fn definition(function: &Function, generics: &Generics, traced: &TokenStream) -> TokenStream {
+fn definition(
+    function: &Function,
+    generics: &Generics,
+    traced: &TokenStream,
+    axes: usize,
+) -> TokenStream {
     let name = &function.item.sig.ident;
     let text = name.to_string();
     let arguments = &generics.arguments;
-    let [x, y, z] = function.cube.unwrap_or([256, 1, 1]);
+    let [x, y, z] = match (&function.cube, axes) {
+        (Some(cube), _) => {
+            let axis = |index: usize| cube.iter().rev().nth(index).copied().unwrap_or(1);
+            [0, 1, 2].map(axis)
+        }
+        (None, 1) => [256, 1, 1],
+        (None, _) => [32, 8, 1],
+    };
     let (checked, plain) = (!function.unchecked, function.cube.is_none());
-    let count = function.params.len() + 1;
+    let count = function.params.len() + axes;
     let buffers = function.buffers().map(|(name, of, mode)| {
         let text = name.to_string();
         let mode = match mode {
@@ -205,13 +263,7 @@ fn definition(function: &Function, generics: &Generics, traced: &TokenStream) ->
     // Threads that work together run in whole cubes. Of others exactly as many run as the launch says.
     let body = match function.cube {
         Some(_) => quote!(let _: () = #traced;),
-        None => quote! {
-            let __runs = ::millstream::__kernel::traced::lt(
-                ::millstream::__kernel::traced::thread(__k),
-                __threads,
-            );
-            ::millstream::__kernel::traced::when(__k, __runs, || #traced);
-        },
+        None => quote!(::millstream::__kernel::traced::when(__k, __runs, || #traced);),
     };
     let written = function.buffers().map(|(name, _, mode)| match mode {
         Mode::Read => quote!(::millstream::read(self.#name)),
@@ -229,6 +281,7 @@ fn definition(function: &Function, generics: &Generics, traced: &TokenStream) ->
         const FILE: &'static str = ::core::file!();
         const THREADS: [u32; 3] = [#x, #y, #z];
         const CHECKED: bool = #checked;
+        const AXES: usize = #axes;
         const PLAIN: bool = #plain;
         const SCALARS: usize = #count;
 
@@ -236,7 +289,8 @@ fn definition(function: &Function, generics: &Generics, traced: &TokenStream) ->
             #(#buffers)*
             #(#scalars)*
             #(#lengths)*
-            let __threads = __k.threads();
+            let ::millstream::__kernel::traced::Numbers { threads: __threads, number: __number, runs: __runs } =
+                __k.numbers::<#axes>();
             #body
         }
 
@@ -294,7 +348,6 @@ fn plain(function: &Function, generics: &Generics, uses: &[Use]) -> syn::Result<
             #[inline(always)]
             fn thread(
                 __thread: ::millstream::__kernel::plain::Thread,
-                __threads: usize,
                 (#(#scalar_names,)*): Self::Scalars,
                 #names: Self::Views<'_>,
             ) #body
@@ -331,9 +384,10 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, of) => quote!(#of),
     };
+    let generic_types: Vec<_> = function.generic_types().collect();
     let output_traced = match &item.sig.output {
         ReturnType::Default => quote!(()),
-        ReturnType::Type(_, of) => types(of),
+        ReturnType::Type(_, of) => types(of, &generic_types),
     };
     let plain_params: Vec<_> = function
         .params
@@ -361,7 +415,7 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
             let name = &param.name;
             match &param.kind {
                 ParamKind::Value(of) => {
-                    let of = types(of);
+                    let of = types(of, &generic_types);
                     quote!(#name: #of)
                 }
                 ParamKind::Buffer(of, _) => {
@@ -380,6 +434,7 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
     Ok(quote_spanned! {span=>
         #(#docs)*
         #allowed
+        #[inline]
         #visibility fn #name<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
             #name::plain #turbofish (#(#names),*)
         }
@@ -401,19 +456,23 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
     })
 }
 
-/// Returns a type of a parameter or result as a traced body has it.
-fn types(of: &syn::Type) -> TokenStream {
+/// Returns a type of a parameter or result as a traced body has it. Generic types are numbers.
+pub(crate) fn types(of: &Type, generics: &[&Ident]) -> TokenStream {
     match of {
-        syn::Type::Tuple(tuple) => {
-            let parts = tuple.elems.iter().map(types);
+        Type::Tuple(tuple) => {
+            let parts = tuple.elems.iter().map(|part| types(part, generics));
             quote!((#(#parts,)*))
         }
-        syn::Type::Array(array) => {
+        Type::Array(array) => {
             let (element, len) = (&array.elem, &array.len);
             quote!(::millstream::__kernel::traced::Array<'__k, #element, { #len }>)
         }
-        syn::Type::Paren(inner) => types(&inner.elem),
-        syn::Type::Group(inner) => types(&inner.elem),
-        other => quote!(::millstream::__kernel::traced::V<'__k, #other>),
+        Type::Paren(inner) => types(&inner.elem, generics),
+        Type::Group(inner) => types(&inner.elem, generics),
+        Type::Path(path) if path.path.segments[0].ident == "Self" => quote!(#of),
+        Type::Path(path) if generics.iter().any(|name| path.path.is_ident(*name)) => {
+            quote!(::millstream::__kernel::traced::V<'__k, #of>)
+        }
+        other => quote!(::millstream::__kernel::traced::Of<'__k, #other>),
     }
 }

@@ -27,19 +27,12 @@ pub(crate) const OF_CUBES: &[(&str, usize)] = &[
     ("cube", 0),
     ("cube_max", 1),
     ("cube_min", 1),
+    ("cube_position", 0),
     ("cube_product", 1),
     ("cube_sum", 1),
     ("cubes", 0),
+    ("position_in_cube", 0),
     ("shared", 0),
     ("thread_in_cube", 0),
     ("threads_in_cube", 0),
 ];
-
-/// Returns the names of the methods, for a message.
-pub(crate) fn methods() -> String {
-    let names: Vec<String> = METHODS
-        .iter()
-        .map(|(name, ..)| format!("`{name}`"))
-        .collect();
-    names.join(", ")
-}

@@ -11,10 +11,12 @@ use syn::{
 pub(crate) struct Function {
     pub(crate) item: ItemFn,
     pub(crate) params: Vec<Param>,
-    /// The threads of a cube, if the attribute declares that they work together.
-    pub(crate) cube: Option<[u32; 3]>,
+    /// The threads of a cube along each axis, the slowest first, if the attribute declares that they work together.
+    pub(crate) cube: Option<Vec<u32>>,
     /// Whether accesses are unchecked on GPUs.
     pub(crate) unchecked: bool,
+    /// Whether it is a method or an associated function of a struct.
+    pub(crate) is_method: bool,
 }
 
 /// A parameter.
@@ -45,8 +47,17 @@ pub(crate) enum Mode {
 }
 
 impl Function {
-    pub(crate) fn parse(attribute: TokenStream, item: TokenStream) -> Result<Self> {
-        let mut item: ItemFn = syn::parse2(item)?;
+    /// Reads a function, with the tokens of the attribute.
+    pub(crate) fn parse(attribute: TokenStream, item: ItemFn) -> Result<Self> {
+        Self::read(attribute, item, false)
+    }
+
+    /// Reads a method of a struct.
+    pub(crate) fn parse_method(item: ItemFn) -> Result<Self> {
+        Self::read(TokenStream::new(), item, true)
+    }
+
+    fn read(attribute: TokenStream, mut item: ItemFn, is_method: bool) -> Result<Self> {
         let (mut cube, mut unchecked) = (None, false);
         let options = syn::meta::parser(|meta| {
             if meta.path.is_ident("cube") {
@@ -66,19 +77,22 @@ impl Function {
         });
         syn::parse::Parser::parse2(options, attribute)?;
         refuse(&item)?;
-        let params = item.sig.inputs.iter_mut().map(Param::parse);
+        let params = item.sig.inputs.iter_mut();
+        let params = params.map(|argument| Param::parse(argument, is_method));
         let params = params.collect::<Result<Vec<_>>>()?;
         Ok(Self {
             item,
             params,
             cube,
             unchecked,
+            is_method,
         })
     }
 
     /// Returns `true` for a kernel, `false` for a helper function of kernels.
     pub(crate) fn is_kernel(&self) -> bool {
         matches!(self.item.sig.output, ReturnType::Default)
+            && !self.is_method
             && self
                 .params
                 .iter()
@@ -111,8 +125,8 @@ impl Function {
     }
 }
 
-/// Returns the threads of a cube: `256`.
-fn cube_of(value: &syn::Expr) -> Result<[u32; 3]> {
+/// Returns the threads of a cube: `256`, `[16, 16]`.
+fn cube_of(value: &syn::Expr) -> Result<Vec<u32>> {
     let number = |value: &syn::Expr| match value {
         syn::Expr::Lit(syn::ExprLit {
             lit: syn::Lit::Int(number),
@@ -120,10 +134,21 @@ fn cube_of(value: &syn::Expr) -> Result<[u32; 3]> {
         }) => threads(number),
         other => Err(Error::new(
             other.span(),
-            "a cube has a literal number of threads: `cube = 256`",
+            "a cube has a literal number of threads: `cube = 256`, `cube = [16, 16]`",
         )),
     };
-    Ok([number(value)?, 1, 1])
+    let axes = match value {
+        syn::Expr::Array(axes) => axes.elems.iter().map(number).collect::<Result<Vec<_>>>()?,
+        value => vec![number(value)?],
+    };
+    let all: u64 = axes.iter().map(|axis| u64::from(*axis)).product();
+    match (axes.len(), all) {
+        (1..=3, ..=1024) => Ok(axes),
+        _ => Err(Error::new(
+            value.span(),
+            "a cube has 1 to 3 axes, and at most 1024 threads",
+        )),
+    }
 }
 
 fn threads(number: &LitInt) -> Result<u32> {
@@ -174,8 +199,18 @@ fn refuse_generics(generics: &Generics) -> Result<()> {
 }
 
 impl Param {
-    fn parse(argument: &mut FnArg) -> Result<Self> {
+    fn parse(argument: &mut FnArg, is_method: bool) -> Result<Self> {
         let argument = match argument {
+            FnArg::Receiver(receiver) if is_method => {
+                if !matches!(receiver.kind, syn::ReceiverKind::Value) {
+                    let why = "kernels have no references to values: write `self`, which copies";
+                    return Err(Error::new(receiver.span(), why));
+                }
+                return Ok(Self {
+                    name: Ident::new("self", receiver.self_token.span),
+                    kind: ParamKind::Value(syn::parse_quote!(Self)),
+                });
+            }
             FnArg::Receiver(receiver) => {
                 let why =
                     "a kernel has no `self`: make it a function, and pass fields as parameters";

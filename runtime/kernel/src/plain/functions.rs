@@ -131,27 +131,3 @@ pub fn bit_cast<T: Number, U: Number>(value: U) -> T {
 pub fn select<T>(condition: bool, a: T, b: T) -> T {
     if condition { a } else { b }
 }
-
-/// `start..end`.
-#[inline(always)]
-pub fn range<T: Int>(start: T, end: T) -> T::Range {
-    T::range(start, end)
-}
-
-/// `start..=end`.
-#[inline(always)]
-pub fn inclusive<T: Int>(start: T, end: T) -> impl Iterator<Item = T> {
-    T::range(start, end).chain((start <= end).then_some(end))
-}
-
-/// `(start..end).step_by(step)`; nothing if the step is less than 1.
-#[inline(always)]
-pub fn steps<T: Int>(start: T, end: T, step: T) -> impl Iterator<Item = T> {
-    T::steps(start, end, step)
-}
-
-/// `(start..end).rev()`.
-#[inline(always)]
-pub fn reversed<T: Int>(start: T, end: T) -> impl Iterator<Item = T> {
-    T::range(start, end).rev()
-}

@@ -4,8 +4,12 @@
 
 mod buffer;
 mod functions;
+mod operators;
+mod ranges;
 mod threads;
 
 pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
 pub use functions::*;
+pub use operators::*;
+pub use ranges::{inclusive, range, reversed, steps};
 pub use threads::{Body, Thread, run};

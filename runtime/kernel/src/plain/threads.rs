@@ -1,18 +1,37 @@
 //! The threads of a launch, as a loop.
 
+use std::ops::Range;
+
 use millstream_protocol::{Cube, NativeArgs};
 
 use super::View;
 
-/// A thread of a launch: its number, which no other thread has.
+/// A thread of a launch: its number, which no other thread has, and its position.
 #[derive(Clone, Copy)]
-pub struct Thread(usize);
+pub struct Thread {
+    number: usize,
+    /// The position along three axes, the slowest first. A launch with fewer axes has the last ones.
+    position: [usize; 3],
+    threads: usize,
+}
 
 impl Thread {
-    /// Returns the number.
+    /// Returns the number: the last axis is the fastest.
     #[inline(always)]
     pub fn number(self) -> usize {
-        self.0
+        self.number
+    }
+
+    /// Returns the number of threads of the launch.
+    #[inline(always)]
+    pub fn threads(self) -> usize {
+        self.threads
+    }
+
+    /// Returns the position, the slowest axis first.
+    #[inline(always)]
+    pub fn position<const AXES: usize>(self) -> [usize; AXES] {
+        std::array::from_fn(|axis| self.position[3 - AXES + axis])
     }
 }
 
@@ -27,37 +46,74 @@ pub trait Body: 'static {
     fn scalars(arguments: &NativeArgs<'_>) -> Self::Scalars;
 
     /// Runs one thread.
-    fn thread(thread: Thread, threads: usize, scalars: Self::Scalars, views: Self::Views<'_>);
+    fn thread(thread: Thread, scalars: Self::Scalars, views: Self::Views<'_>);
 }
 
-/// Runs the threads of one cube: an equal part of all threads of the launch, whose number is the scalar `count`.
+/// Runs the threads of one cube: an equal part of all threads of the launch. The scalars from `counts` on are the numbers
+/// of threads along the `AXES` axes.
 ///
 /// # Safety
 /// As for [`View::of`], except for what it says about threads: the cubes of a launch have different indices.
 #[inline]
-pub unsafe fn run<B: Body>(cube: &Cube, arguments: &NativeArgs<'_>, count: usize) {
-    let (threads, cubes) = (
-        arguments.scalar::<u64>(count) as usize,
-        cube.count().max(1) as usize,
-    );
+pub unsafe fn run<B: Body, const AXES: usize>(
+    cube: &Cube,
+    arguments: &NativeArgs<'_>,
+    counts: usize,
+) {
+    let counts: [usize; AXES] =
+        std::array::from_fn(|axis| arguments.scalar::<u64>(counts + axis) as usize);
+    let threads: usize = counts.iter().product();
+    let cubes = Ord::max(cube.count(), 1) as usize;
     let each = threads.div_ceil(cubes);
-    let start = (cube.index() as usize).saturating_mul(each).min(threads);
-    let end = start.saturating_add(each).min(threads);
+    let start = Ord::min((cube.index() as usize).saturating_mul(each), threads);
+    let end = Ord::min(start.saturating_add(each), threads);
     let scalars = B::scalars(arguments);
-    // SAFETY: the caller's promises. The ranges of cubes are disjoint, so no two threads are equal.
+    // SAFETY: the caller's promises. The ranges of cubes are disjoint, so no two threads have one number.
     let views = unsafe { B::Views::of(arguments, 0) };
     // Up to here no access at a thread's own number needs a check, so the loop can be vectorized.
-    let middle = end.min(views.shortest()).max(start);
-    for number in start..middle {
-        // SAFETY: `number` is less than `middle`.
-        unsafe { views.assume(number) };
-        B::thread(Thread(number), threads, scalars, views);
+    let middle = Ord::max(Ord::min(end, views.shortest()), start);
+    let thread = |number, position| Thread {
+        number,
+        position,
+        threads,
+    };
+    for_each_row(start..middle, &counts, |numbers, [plane, row, first]| {
+        for (offset, number) in numbers.enumerate() {
+            // SAFETY: `number` is less than `middle`.
+            unsafe { views.assume(number) };
+            B::thread(thread(number, [plane, row, first + offset]), scalars, views);
+        }
+    });
+    for_each_row(middle..end, &counts, |numbers, [plane, row, first]| {
+        for (offset, number) in numbers.enumerate() {
+            run_one::<B>(thread(number, [plane, row, first + offset]), scalars, views);
+        }
+    });
+}
+
+/// Calls `row` with the numbers of each row of threads in a range, and the position of the first of them.
+#[inline(always)]
+fn for_each_row<const AXES: usize>(
+    range: Range<usize>,
+    counts: &[usize; AXES],
+    mut row: impl FnMut(Range<usize>, [usize; 3]),
+) {
+    if AXES == 1 {
+        let start = range.start;
+        return row(range, [0, 0, start]);
     }
-    (middle..end).for_each(|number| run_one::<B>(Thread(number), threads, scalars, views));
+    let (columns, rows) = (counts[AXES - 1], counts[AXES - 2]);
+    let mut start = range.start;
+    while start < range.end {
+        let (line, column) = (start / columns, start % columns);
+        let end = Ord::min(start + columns - column, range.end);
+        row(start..end, [line / rows, line % rows, column]);
+        start = end;
+    }
 }
 
 /// Runs a thread beyond the shortest buffer. Not inlined: most such threads do nothing.
 #[inline(never)]
-fn run_one<B: Body>(thread: Thread, threads: usize, scalars: B::Scalars, views: B::Views<'_>) {
-    B::thread(thread, threads, scalars, views);
+fn run_one<B: Body>(thread: Thread, scalars: B::Scalars, views: B::Views<'_>) {
+    B::thread(thread, scalars, views);
 }

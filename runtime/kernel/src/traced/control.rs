@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Val, Var};
+use millstream_ir::ssa::Val;
 
+use super::value::{Jump, Leaves, Loop};
 use super::{Traced, Tracer, V, lit};
 use crate::number::Int;
 
@@ -38,27 +39,66 @@ pub fn any<'k>(k: Tracer<'k>, a: V<'k, bool>, b: impl FnOnce() -> V<'k, bool>) -
 }
 
 impl<'k> Tracer<'k> {
-    /// Leaves the innermost loop.
-    pub fn break_loop(self) {
-        self.builder.break_();
-    }
-
-    /// Goes on with the next iteration of the innermost loop.
-    pub fn continue_loop(self) {
-        self.builder.continue_();
-    }
-
     /// Ends the thread.
     pub fn end_thread(self) {
         self.builder.return_();
     }
 
-    /// Adds a loop, and leaves the loop around it if a helper function returns from within.
+    /// Leaves the innermost loop, or goes on with its next iteration.
+    pub fn jump(self, jump: Jump) {
+        match jump {
+            Jump::Break => self.builder.break_(),
+            Jump::Continue => self.builder.continue_(),
+        }
+    }
+
+    /// As [`Tracer::jump`], of the loop with a label.
+    pub fn jump_to(self, label: &'static str, jump: Jump) {
+        let is_target = |it: &Loop<'_>| it.label == Some(label);
+        let target = self.loops.borrow().iter().rposition(is_target);
+        // rustc refuses a label that is not there.
+        self.jump_from(target.map_or(0, |target| target + 1), jump);
+    }
+
+    /// Leaves all open loops from this one on, the outermost being 0, and jumps then. `break` and `continue` are of the
+    /// innermost loop, so each loop has the jump behind it.
+    fn jump_from(self, first: usize, jump: Jump) {
+        let mut loops = self.loops.borrow_mut();
+        let Some([first, inside @ ..]) = loops.get_mut(first..) else {
+            return self.jump(jump);
+        };
+        let flag = self.builder.unset("leaves", DType::Bool);
+        flag.set(lit(self, true).val());
+        let leaves = |jump, is_last| Leaves {
+            flag,
+            jump,
+            is_last,
+        };
+        first.behind.push(leaves(jump, true));
+        let inside = inside.iter_mut();
+        inside.for_each(|it| it.behind.push(leaves(Jump::Break, false)));
+        self.builder.break_();
+    }
+
+    /// Adds a loop, and the jumps behind it.
     fn looped(self, add: impl FnOnce()) {
-        self.loops.borrow_mut().push(None);
+        let (label, behind) = (self.label, Vec::new());
+        self.loops.borrow_mut().push(Loop { label, behind });
         add();
-        if let Some(Some(flag)) = self.loops.borrow_mut().pop() {
-            self.builder.when(flag.get(), || self.builder.break_());
+        let ended = self.loops.borrow_mut().pop().unwrap_or_default();
+        for Leaves {
+            flag,
+            jump,
+            is_last,
+        } in ended.behind
+        {
+            self.builder.when(flag.get(), || {
+                // The loops may run again.
+                if is_last {
+                    flag.set(lit(self, false).val());
+                }
+                self.jump(jump);
+            });
         }
     }
 }
@@ -151,37 +191,27 @@ pub struct Exit<'k, R> {
     k: Tracer<'k>,
     /// What the function returns.
     result: R,
-    /// Whether it has returned.
-    flag: Var<'k>,
-    /// The number of open loops at the call.
+    /// The number of open loops in the function.
     depth: usize,
 }
 
 impl<'k, R: Traced<'k>> Exit<'k, R> {
-    /// Returns from the function: leaves the innermost loop, which goes on to leave the one around it.
+    /// Returns from the function: leaves its loops, and the one that the call is.
     pub fn with(&self, value: R) {
         self.result.assign(value);
-        if let Some(inside @ [_, ..]) = self.k.loops.borrow_mut().get_mut(self.depth..) {
-            self.flag.set(lit(self.k, true).val());
-            inside.iter_mut().for_each(|ends| *ends = Some(self.flag));
-        }
-        self.k.builder.break_();
+        self.k.jump_from(self.depth, Jump::Break);
     }
 }
 
 /// Calls a helper function that has `return`: as a loop that ends with its first iteration.
 pub fn call<'k, R: Traced<'k>>(k: Tracer<'k>, body: impl FnOnce(&Exit<'k, R>) -> R) -> R {
-    let exit = Exit {
-        k,
-        result: R::unset(k),
-        flag: k.builder.var("returned", lit(k, false).val()),
-        depth: k.loops.borrow().len(),
-    };
+    let result = R::unset(k);
     k.builder.loop_(|| {
-        exit.result.assign(body(&exit));
+        let depth = k.loops.borrow().len();
+        result.assign(body(&Exit { k, result, depth }));
         k.builder.break_();
     });
-    exit.result.load()
+    result.load()
 }
 
 /// Traces a body.
@@ -190,5 +220,6 @@ pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: impl FnOnce(Tra
     body(Tracer {
         builder,
         loops: &loops,
+        label: None,
     });
 }

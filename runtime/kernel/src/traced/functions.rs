@@ -159,34 +159,59 @@ pub fn select<'k, T: Scalar>(condition: V<'k, bool>, a: V<'k, T>, b: V<'k, T>) -
     V::new(condition.val().select(a.val(), b.val()))
 }
 
-/// Returns a position as a `usize`.
-fn position(k: Tracer<'_>, position: Position, axis: Axis) -> V<'_, usize> {
-    V::new(k.builder.position(position, axis).bits(DType::U64))
+/// The axes of the program, the fastest first.
+const FASTEST: [Axis; 3] = [Axis::X, Axis::Y, Axis::Z];
+
+/// Returns a position, the slowest of the axes first.
+fn along<const AXES: usize>(k: Tracer<'_>, position: Position) -> [V<'_, usize>; AXES] {
+    let of = |axis: Axis| V::new(k.builder.position(position, axis).bits(DType::U64));
+    std::array::from_fn(|axis| of(FASTEST[AXES - 1 - axis]))
 }
 
-/// The number of the thread.
-pub fn thread(k: Tracer<'_>) -> V<'_, usize> {
-    V::new(k.builder.index().bits(DType::U64))
+/// Returns the number of a position among all: the last axis is the fastest.
+fn number<'k>(k: Tracer<'k>, of: Position, among: Position) -> V<'k, usize> {
+    let [of, among]: [[V<'k, usize>; 3]; 2] = [of, among].map(|position| along(k, position));
+    let [z, y, x] = of;
+    add(mul(add(mul(z, among[1]), y), among[2]), x)
+}
+
+/// The position of the thread, the slowest axis first.
+pub fn position<const AXES: usize>(k: Tracer<'_>) -> [V<'_, usize>; AXES] {
+    let [cube, threads, thread] =
+        [Position::Cube, Position::Threads, Position::Thread].map(|of| along::<AXES>(k, of));
+    std::array::from_fn(|axis| add(mul(cube[axis], threads[axis]), thread[axis]))
+}
+
+/// The position of the thread in its cube, the slowest axis first.
+pub fn position_in_cube<const AXES: usize>(k: Tracer<'_>) -> [V<'_, usize>; AXES] {
+    along(k, Position::Thread)
+}
+
+/// The position of the cube, the slowest axis first.
+pub fn cube_position<const AXES: usize>(k: Tracer<'_>) -> [V<'_, usize>; AXES] {
+    along(k, Position::Cube)
 }
 
 /// The number of the thread in its cube.
 pub fn thread_in_cube(k: Tracer<'_>) -> V<'_, usize> {
-    position(k, Position::Thread, Axis::X)
+    number(k, Position::Thread, Position::Threads)
 }
 
 /// The number of the cube.
 pub fn cube(k: Tracer<'_>) -> V<'_, usize> {
-    position(k, Position::Cube, Axis::X)
+    number(k, Position::Cube, Position::Cubes)
 }
 
 /// The number of cubes.
 pub fn cubes(k: Tracer<'_>) -> V<'_, usize> {
-    position(k, Position::Cubes, Axis::X)
+    let [z, y, x]: [V<'_, usize>; 3] = along(k, Position::Cubes);
+    mul(mul(z, y), x)
 }
 
 /// The number of threads of a cube.
 pub fn threads_in_cube(k: Tracer<'_>) -> V<'_, usize> {
-    position(k, Position::Threads, Axis::X)
+    let [z, y, x]: [V<'_, usize>; 3] = along(k, Position::Threads);
+    mul(mul(z, y), x)
 }
 
 /// Waits until all threads of the cube are here.

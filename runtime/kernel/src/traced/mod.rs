@@ -5,6 +5,7 @@
 mod control;
 mod functions;
 mod memory;
+mod operators;
 mod parameters;
 mod value;
 
@@ -15,4 +16,6 @@ pub use control::{
 };
 pub use functions::*;
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
-pub use value::{Traced, Tracer, V, lit, never};
+pub use operators::*;
+pub use parameters::Numbers;
+pub use value::{Jump, Kind, Of, Traced, Tracer, V, lit, never};

@@ -3,7 +3,7 @@
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{CompareOp, DType};
 
-use super::{Buffer, Tracer, V, len};
+use super::{Buffer, Tracer, V, add, and, len, lt, mul, position};
 use crate::number::{Number, Scalar};
 
 impl<'k> Tracer<'k> {
@@ -29,9 +29,36 @@ impl<'k> Tracer<'k> {
     pub fn length<T: Number>(self, buffer: Buffer<'k, T>) {
         len(self, buffer);
     }
+}
 
-    /// Adds the number of threads of a launch.
-    pub fn threads(self) -> V<'k, usize> {
-        V::new(self.builder.scalar("__threads", DType::U64))
+/// The number of a thread of a launch.
+pub struct Numbers<'k> {
+    /// The number of threads.
+    pub threads: V<'k, usize>,
+    /// That of this thread: the last axis is the fastest.
+    pub number: V<'k, usize>,
+    /// Whether the launch has such a thread: cubes have more.
+    pub runs: V<'k, bool>,
+}
+
+impl<'k> Tracer<'k> {
+    /// Adds the numbers of threads of a launch along its axes, the slowest first.
+    pub fn numbers<const AXES: usize>(self) -> Numbers<'k> {
+        let position: [V<'k, usize>; AXES] = position(self);
+        let threads: [V<'k, usize>; AXES] = std::array::from_fn(|axis| {
+            V::new(self.builder.scalar(format!("__threads_{axis}"), DType::U64))
+        });
+        let axes = position.into_iter().zip(threads);
+        let all = axes.map(|(at, threads)| Numbers {
+            threads,
+            number: at,
+            runs: lt(at, threads),
+        });
+        let both = all.reduce(|slow, fast| Numbers {
+            threads: mul(slow.threads, fast.threads),
+            number: add(mul(slow.number, fast.threads), fast.number),
+            runs: and(slow.runs, fast.runs),
+        });
+        both.expect("a launch has at least one axis")
     }
 }

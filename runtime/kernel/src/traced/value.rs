@@ -12,15 +12,47 @@ use crate::number::Scalar;
 #[derive(Clone, Copy)]
 pub struct Tracer<'k> {
     pub(super) builder: &'k Builder,
-    /// The open loops, innermost last: the flag by which a helper function leaves each from a loop in it
-    /// ([`super::Exit`]).
-    pub(super) loops: &'k RefCell<Vec<Option<Var<'k>>>>,
+    /// The open loops, innermost last.
+    pub(super) loops: &'k RefCell<Vec<Loop<'k>>>,
+    /// The label of the loop that is added with this.
+    pub(super) label: Option<&'static str>,
 }
 
-impl<'k> Tracer<'k> {
+/// A loop that is open.
+#[derive(Default)]
+pub(super) struct Loop<'k> {
+    pub(super) label: Option<&'static str>,
+    /// Jumps of loops around it that begin in it.
+    pub(super) behind: Vec<Leaves<'k>>,
+}
+
+/// A jump behind a loop, if its flag is set.
+pub(super) struct Leaves<'k> {
+    pub(super) flag: Var<'k>,
+    pub(super) jump: Jump,
+    /// Whether it is the last of the jumps that the flag is for.
+    pub(super) is_last: bool,
+}
+
+/// A jump of a loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Jump {
+    /// Out of the loop.
+    Break,
+    /// To the next iteration.
+    Continue,
+}
+
+impl Tracer<'_> {
     /// The statements from here on come from this line.
     pub fn line(self, line: u32) {
         self.builder.line(line);
+    }
+
+    /// The loop that is added with this has a label.
+    pub fn label(self, label: &'static str) -> Self {
+        let label = Some(label);
+        Self { label, ..self }
     }
 }
 
@@ -156,3 +188,25 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
 }
+
+/// The Rust type of values of a kernel: a number, a `bool`, or a struct with `#[kernel]`.
+pub trait Kind {
+    /// The value of the kernel under construction.
+    type Of<'k>: Traced<'k>;
+}
+
+/// The value of a Rust type in the kernel under construction.
+pub type Of<'k, T> = <T as Kind>::Of<'k>;
+
+macro_rules! kinds {
+    ($($t:ty),*) => {$(
+        impl Kind for $t {
+            type Of<'k> = V<'k, $t>;
+        }
+    )*};
+}
+
+kinds!(
+    bool, f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, isize, usize
+);
+kinds!(half::f16, half::bf16);

@@ -231,7 +231,7 @@ fn a_large_parameter_block_ends_with_the_cube_counts(
     let counts: Handle<u32> = gpu.stream.create(&[6, 1, 1]).unwrap();
     let out: Handle<i64> = gpu.stream.create(&[0; 6]).unwrap();
     let mut arguments = LaunchArgs::new().arg(write(&out));
-    for word in 0..40_u64 {
+    for word in 0..40_i64 {
         arguments = arguments.arg(word);
     }
     let count = match is_dynamic {

@@ -1,9 +1,9 @@
 //! Branches, loops and jumps.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprForLoop, ExprIf, ExprMatch, Pat, RangeLimits, Stmt};
+use syn::{Expr, ExprForLoop, ExprIf, ExprMatch, Label, Lifetime, Pat, RangeLimits, Stmt};
 
 use super::{Body, Form};
 use crate::scope::Local;
@@ -109,9 +109,7 @@ impl Body<'_> {
     /// Rewrites `for`.
     pub(super) fn for_loop(&mut self, it: &ExprForLoop) -> TokenStream {
         let span = it.for_token.span;
-        if let Some(label) = &it.label {
-            return self.refuse_label(label.span());
-        }
+        let (label, k) = self.label(it.label.as_ref());
         let Some(Range { function, bounds }) = self.range(&it.expr) else {
             return TokenStream::new();
         };
@@ -132,8 +130,10 @@ impl Body<'_> {
         self.scopes.close();
         let function = self.path(span, function);
         match self.form {
-            Form::Plain => quote_spanned!(span=> for #name in #function(#(#bounds),*) #body),
-            Form::Traced => quote_spanned!(span=> #function(__k, #(#bounds,)* |#name| #body)),
+            Form::Plain => {
+                quote_spanned!(span=> #label for #name in #function(#(#bounds),*) #body)
+            }
+            Form::Traced => quote_spanned!(span=> #function(#k, #(#bounds,)* |#name| #body)),
         }
     }
 
@@ -212,25 +212,21 @@ impl Body<'_> {
                 }
             }
             Expr::Break(it) => {
-                if let Some(label) = &it.label {
-                    return self.refuse_label(label.span());
-                }
                 if let Some(value) = &it.expr {
                     let why = "a loop of a kernel has no value: set a variable, then `break`";
                     return self.refuse(value.span(), why);
                 }
+                let label = &it.label;
                 match self.form {
-                    Form::Plain => return quote_spanned!(span=> break),
-                    Form::Traced => quote_spanned!(span=> __k.break_loop()),
+                    Form::Plain => return quote_spanned!(span=> break #label),
+                    Form::Traced => jump_of(label.as_ref(), &quote!(Break), span),
                 }
             }
             Expr::Continue(it) => {
-                if let Some(label) = &it.label {
-                    return self.refuse_label(label.span());
-                }
+                let label = &it.label;
                 match self.form {
-                    Form::Plain => return quote_spanned!(span=> continue),
-                    Form::Traced => quote_spanned!(span=> __k.continue_loop()),
+                    Form::Plain => return quote_spanned!(span=> continue #label),
+                    Form::Traced => jump_of(label.as_ref(), &quote!(Continue), span),
                 }
             }
             other => return self.expression(other),
@@ -242,11 +238,27 @@ impl Body<'_> {
         quote_spanned!(span=> { #jump; #never(__k) })
     }
 
-    pub(super) fn refuse_label(&mut self, span: proc_macro2::Span) -> TokenStream {
-        self.refuse(
-            span,
-            "kernels have no labels: set a variable before `break`, and look at it behind the inner loop; or make the loops a helper function, and `return`",
-        )
+    /// Returns the label of a plain loop, and the tracer of a traced one.
+    pub(super) fn label(&self, label: Option<&Label>) -> (TokenStream, TokenStream) {
+        match label {
+            Some(label) => {
+                let name = label.name.ident.to_string();
+                (quote!(#label), quote!(__k.label(#name)))
+            }
+            None => (TokenStream::new(), quote!(__k)),
+        }
+    }
+}
+
+/// Returns a traced `break` or `continue`.
+fn jump_of(label: Option<&Lifetime>, jump: &TokenStream, span: Span) -> TokenStream {
+    let jump = quote!(::millstream::__kernel::traced::Jump::#jump);
+    match label {
+        Some(label) => {
+            let name = label.ident.to_string();
+            quote_spanned!(span=> __k.jump_to(#name, #jump))
+        }
+        None => quote_spanned!(span=> __k.jump(#jump)),
     }
 }
 

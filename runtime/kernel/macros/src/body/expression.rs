@@ -5,14 +5,14 @@ use quote::{quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    BinOp, Expr, ExprBinary, ExprCall, ExprMethodCall, ExprPath, ExprUnary, Path, PathArguments,
-    Token, UnOp,
+    BinOp, Expr, ExprBinary, ExprCall, ExprMethodCall, ExprPath, ExprStruct, ExprUnary, Path,
+    PathArguments, Token, UnOp,
 };
 
 use super::control::is_cheap;
 use super::memory::{root, single};
 use super::{Body, Form};
-use crate::names::{METHODS, OF_CUBES, methods};
+use crate::names::{METHODS, OF_CUBES};
 use crate::scope::Local;
 use crate::signature::{Mode, refuse_type};
 
@@ -78,40 +78,40 @@ impl Body<'_> {
                     }
                 }
             }
+            Expr::Struct(literal) => self.record(literal),
             Expr::Block(block) => match &block.label {
-                Some(label) => self.refuse_label(label.span()),
+                Some(label) => self.refuse(
+                    label.span(),
+                    "a block of a kernel has no label: use a helper function, and `return`",
+                ),
                 None => self.block(&block.block),
             },
             Expr::If(it) => self.conditional(it),
             Expr::Match(it) => self.choice(it),
             Expr::ForLoop(it) => self.for_loop(it),
             Expr::While(it) => {
-                if let Some(label) = &it.label {
-                    return self.refuse_label(label.span());
-                }
+                let (label, k) = self.label(it.label.as_ref());
                 if let Expr::Let(pattern) = &*it.cond {
                     let why = "kernels have no enums, so a pattern always fits: write `loop`";
                     return self.refuse(pattern.span(), why);
                 }
                 let (condition, body) = (self.expression(&it.cond), self.block(&it.body));
                 match self.form {
-                    Form::Plain => quote_spanned!(span=> while #condition #body),
+                    Form::Plain => quote_spanned!(span=> #label while #condition #body),
                     Form::Traced => {
                         let while_loop = self.path(it.while_token.span, "while_loop");
-                        quote_spanned!(span=> #while_loop(__k, || #condition, || #body))
+                        quote_spanned!(span=> #while_loop(#k, || #condition, || #body))
                     }
                 }
             }
             Expr::Loop(it) => {
-                if let Some(label) = &it.label {
-                    return self.refuse_label(label.span());
-                }
+                let (label, k) = self.label(it.label.as_ref());
                 let body = self.block(&it.body);
                 match self.form {
-                    Form::Plain => quote_spanned!(span=> loop #body),
+                    Form::Plain => quote_spanned!(span=> #label loop #body),
                     Form::Traced => {
                         let repeat = self.path(it.loop_token.span, "repeat");
-                        quote_spanned!(span=> #repeat(__k, || #body))
+                        quote_spanned!(span=> #repeat(#k, || #body))
                     }
                 }
             }
@@ -184,8 +184,8 @@ impl Body<'_> {
         match it.op {
             UnOp::Neg(_) if matches!(*it.expr, Expr::Lit(_)) => self.literal_of(quote!(#it)),
             UnOp::Neg(_) => {
-                let (function, value) = (self.path(span, "neg"), self.expression(&it.expr));
-                quote_spanned!(span=> #function(#value))
+                let value = self.expression(&it.expr);
+                self.operate(span, "negated", &[&value])
             }
             UnOp::Not(_) => {
                 let (function, value) = (self.path(span, "not"), self.expression(&it.expr));
@@ -220,12 +220,11 @@ impl Body<'_> {
                 }
             };
         }
-        let function = self.path(it.op.span(), operator(&it.op));
         if is_assignment(&it.op) {
-            return self.assign(&it.left, &it.right, Some(&function), span);
+            return self.assign(&it.left, &it.right, Some(&it.op), span);
         }
         let (a, b) = (self.expression(&it.left), self.expression(&it.right));
-        quote_spanned!(span=> #function(#a, #b))
+        self.apply(&it.op, &a, &b)
     }
 
     /// Rewrites a method of a number or a buffer.
@@ -272,10 +271,7 @@ impl Body<'_> {
                 "push" | "to_vec" | "collect" => {
                     "kernels allocate nothing: use an array, `[0.0; 8]`, or a buffer".to_owned()
                 }
-                _ => format!(
-                    "kernels have no method `{name}`; numbers have {}",
-                    methods()
-                ),
+                _ => return self.own_method(it),
             };
             return self.refuse(it.method.span(), why);
         };
@@ -331,7 +327,14 @@ impl Body<'_> {
                         "a helper function gets numbers from its caller: pass `threads()`",
                     );
                 }
-                return quote_spanned!(span=> __threads);
+                return match self.form {
+                    Form::Plain => quote_spanned!(span=> __thread.threads()),
+                    Form::Traced => quote_spanned!(span=> __threads),
+                };
+            }
+            Some("position" | "position_in_cube" | "cube_position") => {
+                let why = "a position is taken apart, the slowest axis first: `let [row, column] = position();`";
+                return self.refuse(span, why);
             }
             _ => {}
         }
@@ -352,10 +355,7 @@ impl Body<'_> {
         }
         match self.form {
             Form::Plain => quote_spanned!(span=> __thread.number()),
-            Form::Traced => {
-                let thread = self.path(span, "thread");
-                quote_spanned!(span=> #thread(__k))
-            }
+            Form::Traced => quote_spanned!(span=> __number),
         }
     }
 
@@ -390,9 +390,65 @@ impl Body<'_> {
         quote_spanned!(span=> #function #generics(__k #(, #arguments)*))
     }
 
+    /// Rewrites a method of a struct.
+    fn own_method(&mut self, it: &ExprMethodCall) -> TokenStream {
+        let (span, name) = (it.span(), &it.method);
+        let receiver = self.expression(&it.receiver);
+        let arguments = self.arguments(&it.args);
+        match self.form {
+            Form::Plain => quote_spanned!(span=> #receiver.#name(#(#arguments),*)),
+            Form::Traced => quote_spanned!(span=> #receiver.#name(__k, #(#arguments),*)),
+        }
+    }
+
+    /// Rewrites a literal of a struct.
+    fn record(&mut self, it: &ExprStruct) -> TokenStream {
+        let (span, path) = (it.span(), &it.path);
+        let fields = it.fields.iter().map(|field| {
+            let (name, value) = (&field.member, self.expression(&field.expr));
+            quote!(#name: #value)
+        });
+        let mut fields: Vec<_> = fields.collect();
+        if let Some(rest) = &it.rest {
+            let rest = self.expression(rest);
+            fields.push(quote!(..#rest));
+        }
+        match self.form {
+            Form::Traced if !path.is_ident("Self") => quote_spanned!(span=> {
+                type __Struct<'__k> = ::millstream::__kernel::traced::Of<'__k, #path>;
+                __Struct { #(#fields),* }
+            }),
+            _ => quote_spanned!(span=> #path { #(#fields),* }),
+        }
+    }
+
+    /// Rewrites a call of an associated function: `Vector::new(a, b)`.
+    fn associated(&mut self, it: &ExprCall, path: &Path) -> TokenStream {
+        let span = it.span();
+        let arguments = self.arguments(&it.args);
+        if self.form == Form::Plain {
+            return quote_spanned!(span=> #path(#(#arguments),*));
+        }
+        let mut of = path.clone();
+        let name = of.segments.pop();
+        of.segments.pop_punct();
+        match of.is_ident("Self") {
+            true => quote_spanned!(span=> Self::#name(__k, #(#arguments),*)),
+            false => {
+                quote_spanned!(span=> <::millstream::__kernel::traced::Of<'_, #of>>::#name(__k, #(#arguments),*))
+            }
+        }
+    }
+
     /// Rewrites a call of a helper function.
     fn helper(&mut self, it: &ExprCall, path: &Path) -> TokenStream {
         let span = it.span();
+        let owner = path.segments.iter().rev().nth(1);
+        let is_type =
+            owner.is_some_and(|owner| owner.ident.to_string().starts_with(char::is_uppercase));
+        if is_type {
+            return self.associated(it, path);
+        }
         let mut path = path.clone();
         let generics = path
             .segments
@@ -460,13 +516,13 @@ pub(super) fn is_assignment(op: &BinOp) -> bool {
 }
 
 /// Returns the function of an operator.
-fn operator(op: &BinOp) -> &'static str {
+pub(super) fn operator(op: &BinOp) -> &'static str {
     match op {
-        BinOp::Add(_) | BinOp::AddAssign(_) => "add",
-        BinOp::Sub(_) | BinOp::SubAssign(_) => "sub",
-        BinOp::Mul(_) | BinOp::MulAssign(_) => "mul",
-        BinOp::Div(_) | BinOp::DivAssign(_) => "div",
-        BinOp::Rem(_) | BinOp::RemAssign(_) => "rem",
+        BinOp::Add(_) | BinOp::AddAssign(_) => "plus",
+        BinOp::Sub(_) | BinOp::SubAssign(_) => "minus",
+        BinOp::Mul(_) | BinOp::MulAssign(_) => "times",
+        BinOp::Div(_) | BinOp::DivAssign(_) => "over",
+        BinOp::Rem(_) | BinOp::RemAssign(_) => "remainder",
         BinOp::BitXor(_) | BinOp::BitXorAssign(_) => "xor",
         BinOp::BitAnd(_) | BinOp::BitAndAssign(_) => "and",
         BinOp::BitOr(_) | BinOp::BitOrAssign(_) => "or",
@@ -500,7 +556,6 @@ fn why_not(it: &Expr) -> String {
         Expr::Reference(_) => {
             "kernels have no references to values: copy the value; a buffer is passed by its name"
         }
-        Expr::Struct(_) => "kernels have no structs yet: use a tuple",
         Expr::Try(_) | Expr::TryBlock(_) => {
             "kernels have no errors to return: `?` is for the caller; store a code in a buffer"
         }

@@ -1,9 +1,9 @@
 //! Accesses of buffers and arrays, and assignments.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprIndex, Ident, Member};
+use syn::{BinOp, Expr, ExprIndex, Ident, Member};
 
 use super::{Body, is_thread, line_of};
 use crate::scope::Local;
@@ -47,19 +47,36 @@ impl Body<'_> {
         &mut self,
         place: &Expr,
         value: &Expr,
-        operator: Option<&TokenStream>,
+        operator: Option<&BinOp>,
         span: Span,
     ) -> TokenStream {
         // As for numbers in Rust, the value is computed before the place.
         let value = self.expression(value);
+        self.assign_value(place, &value, operator, span)
+    }
+
+    /// Assigns a value that is rewritten.
+    fn assign_value(
+        &mut self,
+        place: &Expr,
+        value: &TokenStream,
+        operator: Option<&BinOp>,
+        span: Span,
+    ) -> TokenStream {
         match place {
-            Expr::Index(index) => self.store(index, &value, operator),
-            Expr::Paren(inner) => {
-                let inner = inner.expr.clone();
-                self.assign_place(&inner, &value, operator, span)
+            Expr::Tuple(parts) if operator.is_none() => {
+                let names = (0..parts.elems.len()).map(|part| format_ident!("__part{part}"));
+                let names: Vec<_> = names.collect();
+                let parts = parts.elems.iter().zip(&names);
+                let parts =
+                    parts.map(|(place, name)| self.assign_value(place, &quote!(#name), None, span));
+                let parts: Vec<_> = parts.collect();
+                quote_spanned!(span=> { let (#(#names,)*) = #value; #(#parts;)* })
             }
+            Expr::Index(index) => self.store(index, value, operator),
+            Expr::Paren(inner) => self.assign_value(&inner.expr, value, operator, span),
             Expr::Infer(_) => quote_spanned!(span=> { let _ = #value; }),
-            other => self.assign_place(other, &value, operator, span),
+            other => self.assign_place(other, value, operator, span),
         }
     }
 
@@ -68,7 +85,7 @@ impl Body<'_> {
         &mut self,
         place: &Expr,
         value: &TokenStream,
-        operator: Option<&TokenStream>,
+        operator: Option<&BinOp>,
         span: Span,
     ) -> TokenStream {
         match root(place).map(|name| (name, self.scopes.find(name))) {
@@ -87,7 +104,7 @@ impl Body<'_> {
             true => {
                 let now = quote!(::millstream::__kernel::traced::Traced::load(#place));
                 let stored = match operator {
-                    Some(operator) => quote_spanned!(span=> #operator(#now, __value)),
+                    Some(operator) => self.apply(operator, &now, &quote!(__value)),
                     None => quote!(__value),
                 };
                 quote_spanned!(span=> {
@@ -97,7 +114,8 @@ impl Body<'_> {
             }
             false => match operator {
                 Some(operator) => {
-                    quote_spanned!(span=> { let __value = #value; #place = #operator(#place, __value); })
+                    let stored = self.apply(operator, &quote!(#place), &quote!(__value));
+                    quote_spanned!(span=> { let __value = #value; #place = #stored; })
                 }
                 None => quote_spanned!(span=> #place = #value),
             },
@@ -109,7 +127,7 @@ impl Body<'_> {
         &mut self,
         index: &ExprIndex,
         value: &TokenStream,
-        operator: Option<&TokenStream>,
+        operator: Option<&BinOp>,
     ) -> TokenStream {
         let span = index.span();
         if let Some(name) = root(&index.expr) {
@@ -137,7 +155,8 @@ impl Body<'_> {
                 let place = place_at(&buffer.to_string(), span);
                 let stored = match operator {
                     Some(operator) => {
-                        quote_spanned!(span=> #operator(#buffer.get(#thread, #place), __value))
+                        let now = quote!(#buffer.get(#thread, #place));
+                        self.apply(operator, &now, &quote!(__value))
                     }
                     None => quote!(__value),
                 };
@@ -158,7 +177,8 @@ impl Body<'_> {
                 };
                 let stored = match operator {
                     Some(operator) => {
-                        quote_spanned!(span=> #operator(#get(#from, __at #place), __value))
+                        let now = quote!(#get(#from, __at #place));
+                        self.apply(operator, &now, &quote!(__value))
                     }
                     None => quote!(__value),
                 };

@@ -10,8 +10,9 @@ mod pattern;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
+use syn::{BinOp, Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
 
+use self::expression::operator;
 use crate::scope::{Local, Scopes, Use};
 use crate::signature::{Function, ParamKind, refuse_type};
 
@@ -36,6 +37,8 @@ pub(crate) struct Body<'a> {
     errors: Option<Error>,
     /// Whether the body has `return`.
     pub(crate) returns: bool,
+    /// The axes of the launch, if the body or the attribute tells: the names in `let [row, column] = position();`.
+    pub(crate) axes: Option<usize>,
 }
 
 impl<'a> Body<'a> {
@@ -62,6 +65,7 @@ impl<'a> Body<'a> {
             known,
             errors: None,
             returns: false,
+            axes: function.cube.as_ref().map(Vec::len),
         }
     }
 
@@ -95,6 +99,25 @@ impl<'a> Body<'a> {
             Form::Plain => quote_spanned!(span=> ::millstream::__kernel::plain::#name),
             Form::Traced => quote_spanned!(span=> ::millstream::__kernel::traced::#name),
         }
+    }
+
+    /// Returns a call of an operator, which structs may have.
+    fn operate(&self, span: Span, name: &str, values: &[&TokenStream]) -> TokenStream {
+        let function = self.path(span, name);
+        match self.form {
+            Form::Plain => quote_spanned!(span=> #function(#(#values),*)),
+            Form::Traced => quote_spanned!(span=> #function(__k, #(#values),*)),
+        }
+    }
+
+    /// Returns a call of a binary operator.
+    fn apply(&self, op: &BinOp, a: &TokenStream, b: &TokenStream) -> TokenStream {
+        let (span, name) = (op.span(), operator(op));
+        if matches!(name, "plus" | "minus" | "times" | "over" | "remainder") {
+            return self.operate(span, name, &[a, b]);
+        }
+        let function = self.path(span, name);
+        quote_spanned!(span=> #function(#a, #b))
     }
 
     /// Rewrites a block, with its braces.
@@ -184,11 +207,11 @@ impl<'a> Body<'a> {
             let name = &name.ident;
             return match self.form {
                 Form::Plain => quote_spanned!(span=> let #name = __thread;),
-                Form::Traced => {
-                    let thread = self.path(span, "thread");
-                    quote_spanned!(span=> let #name = #thread(__k);)
-                }
+                Form::Traced => quote_spanned!(span=> let #name = __number;),
             };
+        }
+        if let Some(positions) = self.positions(pattern, &init.expr) {
+            return positions;
         }
         let value = self.expression(&init.expr);
         let (bound, variables) = self.bind(pattern);
@@ -199,6 +222,57 @@ impl<'a> Body<'a> {
             quote!(#(let #variables = ::millstream::__kernel::traced::Traced::fresh(#variables, __k);)*)
         });
         quote_spanned!(span=> let #bound #of = #value; #fresh)
+    }
+
+    /// Rewrites `let [row, column] = position();`, and likewise those of cubes.
+    fn positions(&mut self, pattern: &Pat, value: &Expr) -> Option<TokenStream> {
+        let Expr::Call(call) = value else {
+            return None;
+        };
+        let all = ["position", "position_in_cube", "cube_position"];
+        let function = all.into_iter().find(|name| is_named(&call.func, name))?;
+        let span = call.span();
+        let refused = match (pattern, &self.function.cube) {
+            _ if !self.function.is_kernel() => {
+                Some("a helper function gets numbers from its caller: pass the position".to_owned())
+            }
+            (_, None) if function != "position" => Some(format!(
+                "`{function}` is for threads that work together: declare their number, `#[kernel(cube = [16, 16])]`"
+            )),
+            (Pat::Slice(names), _) if (1..=3).contains(&names.elems.len()) => {
+                let axes = names.elems.len();
+                let declared = *self.axes.get_or_insert(axes);
+                (declared != axes).then(|| {
+                    format!(
+                        "the launch has {declared} axes, and the pattern {axes}: name each axis"
+                    )
+                })
+            }
+            _ => Some(format!(
+                "a position is taken apart, the slowest axis first: `let [row, column] = {function}();`"
+            )),
+        };
+        if let Some(why) = refused {
+            return Some(self.refuse(span, why));
+        }
+        let Pat::Slice(names) = pattern else {
+            return None;
+        };
+        let mut variables = Vec::new();
+        let parts = names
+            .elems
+            .iter()
+            .map(|name| self.bind_into(name, &mut variables));
+        let parts: Vec<_> = parts.collect();
+        if let Some(variable) = variables.first() {
+            let why = "a position does not change: copy it, `let mut column = column;`";
+            return Some(self.refuse(variable.span(), why));
+        }
+        let position = self.path(span, function);
+        Some(match self.form {
+            Form::Plain => quote_spanned!(span=> let [#(#parts),*] = __thread.position();),
+            Form::Traced => quote_spanned!(span=> let [#(#parts),*] = #position(__k);),
+        })
     }
 
     /// Binds the names of arrays that the threads of a cube share.
@@ -260,8 +334,21 @@ impl<'a> Body<'a> {
             }
             Type::Paren(inner) => self.type_of(&inner.elem),
             Type::Group(inner) => self.type_of(&inner.elem),
-            other => quote_spanned!(of.span()=> ::millstream::__kernel::traced::V<'_, #other>),
+            Type::Path(path) if path.path.is_ident("Self") => quote!(#of),
+            Type::Path(path) if self.is_generic(&path.path) => {
+                quote_spanned!(of.span()=> ::millstream::__kernel::traced::V<'_, #of>)
+            }
+            other => quote_spanned!(of.span()=> ::millstream::__kernel::traced::Of<'_, #other>),
         }
+    }
+}
+
+impl Body<'_> {
+    /// Returns `true` for a generic type of the function.
+    fn is_generic(&self, path: &syn::Path) -> bool {
+        self.function
+            .generic_types()
+            .any(|name| path.is_ident(name))
     }
 }
 

@@ -17,7 +17,7 @@ impl Body<'_> {
         (bound, variables)
     }
 
-    fn bind_into(&mut self, pattern: &Pat, variables: &mut Vec<Ident>) -> TokenStream {
+    pub(super) fn bind_into(&mut self, pattern: &Pat, variables: &mut Vec<Ident>) -> TokenStream {
         match pattern {
             Pat::Wild(_) => quote!(#pattern),
             Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {

@@ -4,10 +4,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use millstream_ir::ssa::{Axis, Builder, Function, Position};
 use millstream_ir::{DType, ReduceOp};
+use millstream_kernel_cases::control;
 use millstream_kernel_cases::functions::{self, Case};
 use rstest::rstest;
 
 use crate::run;
+
+/// The number of random functions if `MILLSTREAM_SEEDS` is not set.
+const RANDOM_FUNCTIONS: u64 = 200;
+
+fn run_case(case: &Case) -> Vec<Vec<u8>> {
+    let cubes = [case.cubes, 1, 1];
+    run(&case.function, cubes, &case.buffers, &case.words)
+}
 
 /// Returns elements as bytes.
 fn bytes(elements: impl IntoIterator<Item = u64>) -> Vec<u8> {
@@ -34,14 +43,64 @@ fn panic_message(function: &Function, buffer: Vec<u8>, words: &[u64]) -> String 
 #[case::step_back(functions::loops(-3))]
 #[case::long_step(functions::loops_at_the_end(1 << 62))]
 #[case::longest_step(functions::loops_at_the_end(i64::MAX))]
+#[case::collatz(control::collatz())]
+#[case::halves(control::halves())]
 fn functions_of_every_device_have_their_results(#[case] case: Case) {
-    let after = run(
-        &case.function,
-        [case.cubes, 1, 1],
-        &case.buffers,
-        &case.words,
+    assert!(run_case(&case).last() == Some(&case.expected));
+}
+
+/// Random functions give the results of the reference, whose threads run on their own. It panics if only some of them
+/// reach a barrier, so it shows that the check refuses such functions.
+#[test]
+fn random_functions_have_the_results_of_the_reference() {
+    let given = std::env::var("MILLSTREAM_SEEDS").ok();
+    let seeds = given.and_then(|seeds| seeds.parse().ok());
+    let seeds: u64 = seeds.unwrap_or(RANDOM_FUNCTIONS);
+    let (mut strays, mut meets) = (0, 0);
+    for seed in 0..seeds {
+        let random = control::random(seed);
+        let case = &random.case;
+        meets += u64::from(random.meets);
+        if random.is_out_of_bounds {
+            strays += 1;
+            let ran = catch_unwind(AssertUnwindSafe(|| run_case(case)));
+            let message = ran.map_err(|payload| *payload.downcast::<String>().unwrap());
+            let is_named = |message: &String| message.contains("is out of bounds");
+            assert!(message.as_ref().is_err_and(is_named), "{seed}: {message:?}");
+            continue;
+        }
+        let after = run_case(case);
+        assert!(
+            after.last() == Some(&case.expected),
+            "{seed}:\n{}",
+            case.function
+        );
+    }
+    println!("{strays} of {seeds} stray, {meets} have barriers");
+    let few = seeds / 20;
+    assert!(
+        strays > few && meets > few,
+        "{strays} stray, {meets} have barriers"
     );
-    assert!(after.last() == Some(&case.expected));
+}
+
+/// The line of the source file, of the statement that fails.
+#[test]
+fn access_out_of_bounds_names_its_line() {
+    let k = Builder::new("k", [2, 1, 1]);
+    k.file("src/a.rs");
+    let x = k.update("x", DType::I64);
+    k.line(7);
+    let at = x.get(0);
+    k.when(at.eq(0), || {
+        k.line(12);
+        x.set(at + 9, 1);
+    });
+    k.check_bounds();
+    // The length of the launch word is too great: the CPU compares with that of the buffer.
+    let message = panic_message(&k.build().unwrap(), vec![0; 8 * 4], &[100]);
+    let why = "access `x[9]` of width 1 is out of bounds, `x` has 4 elements, in kernel `k` at src/a.rs:12;";
+    assert!(message.starts_with(why), "{message}");
 }
 
 /// Threads diverge at an `if` and leave a loop one by one; shared values are visible after a barrier.
