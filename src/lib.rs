@@ -216,5 +216,6 @@ mod guide {
         #[cfg(feature = "vulkan")]
         vulkan: "vulkan.md";
         graph: "graph.md";
+        functions: "functions.md";
     }
 }
