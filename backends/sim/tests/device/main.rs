@@ -6,3 +6,4 @@ mod faults;
 mod functions;
 mod rig;
 mod runs;
+mod threads;
