@@ -2,10 +2,13 @@
 //!
 //! [`ALL`] has them by name: a suite of a device runs each.
 
+pub mod convolution;
 pub mod language;
 pub mod maps;
+pub mod options;
 pub mod rays;
 pub mod samples;
+pub mod sorting;
 
 use std::error::Error;
 
@@ -31,6 +34,10 @@ pub const ALL: &[(&str, Check)] = &[
     ("histogram", samples::histogram_matches),
     ("product", samples::product_matches),
     ("bitonic", samples::bitonic_matches),
+    ("convolution_columns", convolution::columns_match),
+    ("monte_carlo", options::monte_carlo_matches),
+    ("radix_sort", sorting::radix_sort_matches),
+    ("compaction", sorting::compaction_matches),
     ("expressions", language::expressions_match),
     ("control", language::control_matches),
     ("helpers", language::helpers_match),
