@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use millstream_client::arguments::{Argument, ArgumentWriter, CubeCount};
+use millstream_client::arguments::{Argument as _, ArgumentWriter, CubeCount};
 use millstream_client::{PreparedKernel, Recorder, Stream};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Builder, Function};
 use millstream_ir::{DType, Program, ProgramError};
 use millstream_protocol::{
-    DeviceProperties, Error, Kernel, KernelError, NativeArgs, NativeKernel, Source, bf16, f16,
+    DeviceProperties, Error, Kernel, KernelError, NativeArgs, NativeKernel, Source,
 };
 
-use crate::number::Scalar;
+pub use crate::number::ScalarArgument;
 use crate::plain::{self, View};
 use crate::traced::Tracer;
 
@@ -80,32 +80,6 @@ pub fn native<B: plain::Body + Definition>() -> Native {
 #[inline(always)]
 pub fn scalar<T: ScalarArgument>(arguments: &NativeArgs<'_>, index: usize) -> T {
     T::of(arguments, index)
-}
-
-/// A scalar that a launch passes.
-pub trait ScalarArgument: Scalar + Argument {
-    /// Reads it.
-    #[doc(hidden)]
-    fn of(arguments: &NativeArgs<'_>, index: usize) -> Self;
-}
-
-macro_rules! scalar_arguments {
-    ($($t:ty as $passed:ty: $of:expr),*) => {$(
-        impl ScalarArgument for $t {
-            #[inline(always)]
-            fn of(arguments: &NativeArgs<'_>, index: usize) -> Self {
-                let of: fn($passed) -> $t = $of;
-                of(arguments.scalar::<$passed>(index))
-            }
-        }
-    )*};
-}
-
-scalar_arguments! {
-    f64 as f64: |it| it, i64 as i64: |it| it, u64 as u64: |it| it, f32 as f32: |it| it, i32 as i32: |it| it,
-    u32 as u32: |it| it, f16 as f16: |it| it, bf16 as bf16: |it| it, i16 as i16: |it| it, u16 as u16: |it| it,
-    i8 as i8: |it| it, u8 as u8: |it| it, usize as u64: |it| it as usize, isize as i64: |it| it as isize,
-    bool as u8: |it| it != 0
 }
 
 /// Returns the program of a kernel.

@@ -502,14 +502,14 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
         #allowed
         impl #name {
             #[inline(always)]
-            pub fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
+            #visibility fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
                 Self::__plain::<#(#arguments),*>(#(#names),*).0
             }
 
             #inner
             #constant
 
-            pub fn traced<'__k #(, #declared)*>(
+            #visibility fn traced<'__k #(, #declared)*>(
                 __k: ::millstream::__kernel::traced::Tracer<'__k>,
                 #(#traced_params),*
             ) -> #output_traced #bounds #traced
