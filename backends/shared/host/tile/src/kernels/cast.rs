@@ -9,9 +9,9 @@ use millstream_ir::scalar::Number;
 
 use super::map::{Operation, map1};
 use super::match_type;
-use crate::half::F16;
-use crate::level::{Arithmetic, Kernel, Level};
 use crate::truth::Truth;
+use millstream_loops::half::F16;
+use millstream_loops::level::{Arithmetic, Kernel, Level};
 
 /// Casts a value to another type.
 pub(crate) trait Cast<U>: Copy {

@@ -6,8 +6,8 @@ use millstream_ir::{DType, UnaryOp, scalar};
 
 use super::map::{self, Operation, map1};
 use super::{tile, tile_mut};
-use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::math;
+use millstream_loops::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use millstream_loops::math;
 
 macro_rules! functions {
     ($($name:ident of $t:ty, $x:ident => $any:expr $(, if $usual:expr => $short:expr)?;)*) => {$(

@@ -6,9 +6,9 @@ use millstream_ir::scalar::arith::{Bits, Number};
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
 use super::{by_size, operand, tile, tile_mut, with_bits, with_type};
-use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::math::power::{power, power_usual};
 use crate::truth::Truth;
+use millstream_loops::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use millstream_loops::math::power::{power, power_usual};
 
 /// An operation on two values, or on the first of them. It may have a fast path for usual values.
 pub(super) trait Operation<T> {

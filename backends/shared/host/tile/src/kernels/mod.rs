@@ -23,7 +23,7 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use millstream_ir::{DType, ReduceOp, scalar};
 use reduce::{Greatest, Least, Prod, Reducer, Sum};
 
-use crate::level::Level;
+use millstream_loops::level::Level;
 
 /// Matches a value: expands to `$body` with `$t` as the type of the pattern that fits, or to `$else`.
 macro_rules! match_type {
@@ -70,7 +70,7 @@ pub(crate) use {by_size, match_type, with_bits, with_type};
 /// Returns memory that a kernel reads as a slice.
 ///
 /// # Safety
-/// As [`crate::level::Kernel`] says.
+/// As [`millstream_loops::level::Kernel`] says.
 #[inline(always)]
 unsafe fn tile<'a, T>(from: *const u8, n: usize) -> &'a [T] {
     // SAFETY: the caller's promise.
@@ -80,7 +80,7 @@ unsafe fn tile<'a, T>(from: *const u8, n: usize) -> &'a [T] {
 /// Returns memory that a kernel writes as a slice.
 ///
 /// # Safety
-/// As [`crate::level::Kernel`] says.
+/// As [`millstream_loops::level::Kernel`] says.
 #[inline(always)]
 unsafe fn tile_mut<'a, T>(to: *mut u8, n: usize) -> &'a mut [T] {
     // SAFETY: the caller's promise.
@@ -91,7 +91,7 @@ unsafe fn tile_mut<'a, T>(to: *mut u8, n: usize) -> &'a mut [T] {
 /// bounds, so that loops vectorize.
 ///
 /// # Safety
-/// As [`crate::level::Kernel`] says. The closure is called with indices of the loop's elements only.
+/// As [`millstream_loops::level::Kernel`] says. The closure is called with indices of the loop's elements only.
 #[inline(always)]
 unsafe fn operand<T: Copy, const SCALAR: bool>(from: *const u8) -> impl Fn(usize) -> T {
     let from = from.cast::<T>();
