@@ -19,7 +19,7 @@
 //! | `machine`, `tiles`, `lanes`, `transpose`, `scratch` | runs pieces tile by tile, in a thread's own memory |
 //! | `matmul` | products of matrices |
 //! | `fuse` | several operations in one loop of machine code |
-//! | `kernels`, `truth` | the loops; [`millstream_loops`] has their levels and functions |
+//! | `kernels` | the loops, of the operations of [`millstream_loops`] |
 //!
 //! The head of `plan` defines the words that these modules use.
 //!
@@ -53,7 +53,6 @@ mod space;
 mod team;
 mod tiles;
 mod transpose;
-mod truth;
 
 #[cfg(test)]
 mod tests;
