@@ -1,6 +1,8 @@
 //! IEEE half-precision floats as bits, converted without branches, so that loops vectorize: the conversions of the crate
 //! `half` call the processor's instructions element by element. Those of its `bf16` vectorize.
 
+pub use ::half::bf16;
+
 /// IEEE half precision.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(transparent)]
@@ -56,7 +58,6 @@ impl F16 {
 
 #[cfg(test)]
 mod tests {
-    use half::bf16;
     use millstream_ir::DType;
     use millstream_ir::scalar::Number;
 

@@ -108,6 +108,15 @@ pub fn kernel<L: Loop>(level: Level) -> Kernel {
     }
 }
 
+/// Returns the code of a loop for one level, where compiling it for each takes too long: for AVX2, or for the target of the
+/// build on other architectures than x86-64. `None` if the processor lacks AVX2.
+pub fn usual_kernel<L: Loop>(level: Level) -> Option<Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    return (level >= Level::V3).then_some(at_v3::<L>);
+    #[cfg(not(target_arch = "x86_64"))]
+    return (level == Level::Base).then_some(at_base::<L>);
+}
+
 unsafe fn at_base<L: Loop>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
     // SAFETY: the caller's promises.
     unsafe { L::run::<Baseline>(d, a, b, c, n) }
