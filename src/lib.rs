@@ -208,5 +208,6 @@ mod guide {
         #[cfg(feature = "vulkan")]
         vulkan: "vulkan.md";
         graph: "graph.md";
+        functions: "functions.md";
     }
 }

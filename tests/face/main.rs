@@ -12,6 +12,7 @@ mod engine;
 mod engines;
 mod examples;
 mod metrics;
+mod programs;
 mod readbacks;
 mod swarm;
 mod timeline;

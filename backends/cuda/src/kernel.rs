@@ -158,14 +158,14 @@ fn refused(kernel: &Kernel, what: &str) -> impl Fn(Code) -> KernelError {
 /// single one with all its words.
 fn scalars(kernel: &Kernel, of_program: bool) -> Vec<Range<usize>> {
     let signature = kernel.signature();
-    let each = signature.scalars().iter();
-    let mut each = each.map(|scalar| scalar.offset..scalar.offset + scalar.dtype.size());
-    if !of_program {
-        return each.collect();
+    if of_program {
+        let words = Some(signature.scalar_words()).filter(|words| *words > 0);
+        let words = words.map(|words| 0..words * size_of::<u64>());
+        return words.into_iter().collect();
     }
-    // The words have one type and are therefore packed in order.
-    let last = each.next_back();
-    last.map(|last| 0..last.end).into_iter().collect()
+    let each = signature.scalars().iter();
+    let each = each.map(|scalar| scalar.offset..scalar.offset + scalar.dtype.size());
+    each.collect()
 }
 
 /// Returns the product of the lengths of the axes.

@@ -1,5 +1,7 @@
 //! Texts of functions and nests: parsing a function returns what was displayed.
 
+use std::cell::Cell;
+
 use millstream_ir::ssa::{Builder, Function, Val};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 use proptest::prelude::*;
@@ -7,8 +9,17 @@ use proptest::prelude::*;
 /// A random choice of the next statement: its kind, operands and bits.
 type Choice = (u8, u16, u16, u64);
 
+/// Whether some threads may have returned.
+type Returned<'r> = &'r Cell<bool>;
+
 /// Writes statements according to the choices. The result is valid by construction.
-fn write<'k>(k: &'k Builder, choices: &[Choice], known: &mut Vec<Val<'k>>, depth: usize) {
+fn write<'k>(
+    k: &'k Builder,
+    choices: &[Choice],
+    known: &mut Vec<Val<'k>>,
+    returned: Returned<'_>,
+    depth: usize,
+) {
     let mut rest = choices;
     while let [(kind, a, b, bits), more @ ..] = rest {
         rest = more;
@@ -16,7 +27,7 @@ fn write<'k>(k: &'k Builder, choices: &[Choice], known: &mut Vec<Val<'k>>, depth
         let (a, b) = (pick(known, *a), pick(known, *b));
         let of = a.of();
         let b = if b.of() == of { b } else { a };
-        let made = match kind % 12 {
+        let made = match kind % 15 {
             0 => {
                 let dtype = DType::ALL[*bits as usize % DType::ALL.len()];
                 let mask = match dtype {
@@ -61,10 +72,10 @@ fn write<'k>(k: &'k Builder, choices: &[Choice], known: &mut Vec<Val<'k>>, depth
                 let both = bits % 2 == 0;
                 k.either(
                     condition,
-                    || write(k, inside, &mut scope.clone(), depth + 1),
+                    || write(k, inside, &mut scope.clone(), returned, depth + 1),
                     || {
                         if both {
-                            write(k, inside, &mut scope.clone(), depth + 1);
+                            write(k, inside, &mut scope.clone(), returned, depth + 1);
                         }
                     },
                 );
@@ -76,7 +87,7 @@ fn write<'k>(k: &'k Builder, choices: &[Choice], known: &mut Vec<Val<'k>>, depth
                 let mut scope = known.clone();
                 let body = |i| {
                     scope.push(i);
-                    write(k, inside, &mut scope, depth + 1);
+                    write(k, inside, &mut scope, returned, depth + 1);
                 };
                 if bits % 2 == 0 {
                     k.range(k.index(), 100, 1 + (*bits >> 40) as i64, body);
@@ -85,13 +96,44 @@ fn write<'k>(k: &'k Builder, choices: &[Choice], known: &mut Vec<Val<'k>>, depth
                 }
                 continue;
             }
-            11 if depth == 0 && of.lanes == 1 && ReduceOp::Sum.takes(of.dtype) => {
+            11 if depth == 0
+                && !returned.get()
+                && of.lanes == 1
+                && ReduceOp::Sum.takes(of.dtype) =>
+            {
                 k.barrier();
                 if bits % 2 == 0 {
                     a.reduce(ReduceOp::Sum)
                 } else {
                     a.reduce_row(ReduceOp::Max)
                 }
+            }
+            12 if depth < 3 && of.lanes == 1 => {
+                let (inside, after) = more.split_at(more.len() / 2);
+                rest = after;
+                let mut scope = known.clone();
+                k.loop_(|| {
+                    write(k, inside, &mut scope, returned, depth + 1);
+                    k.when(a.compare(CompareOp::Lt, b), || match bits % 3 {
+                        0 => k.continue_(),
+                        1 => {
+                            returned.set(true);
+                            k.return_();
+                        }
+                        _ => k.break_(),
+                    });
+                    k.break_();
+                });
+                continue;
+            }
+            13 => {
+                k.line(*bits as u32);
+                continue;
+            }
+            14 if depth > 0 && bits % 4 == 0 => {
+                returned.set(true);
+                k.return_();
+                continue;
             }
             _ => continue,
         };
@@ -114,7 +156,12 @@ fn function(choices: &[Choice]) -> Function {
     });
     let seed = k.scalar("seed", DType::U64);
     let mut known = vec![i, n, wide, x.get(i), k.random(seed, i)];
-    write(&k, choices, &mut known, 0);
+    write(&k, choices, &mut known, &Cell::new(false), 0);
+    match choices.len() % 3 {
+        0 => k.check_bounds(),
+        1 => k.file("src/\"a\\b\".rs"),
+        _ => _ = k.len(y),
+    }
     k.build().expect("the function is valid by construction")
 }
 

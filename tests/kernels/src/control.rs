@@ -136,7 +136,10 @@ pub fn clipped(dtype: DType) -> Case {
     if dtype.size() >= 4 {
         let one = k.constant(1).cast(dtype);
         out.add(i + OUT_LEN, one);
+        k.barrier();
         shared.add(pair, one);
+        k.barrier();
+        out.set(own + 1, shared.get(at));
     }
     let buffers = [(LEN, 1), (OUT_LEN, 2)];
     let buffers = buffers.map(|(len, seed)| elements(dtype, len as usize, seed, false));

@@ -8,7 +8,7 @@ use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::KernelId;
-use crate::kernel::Signature;
+use crate::kernel::{Signature, SignatureFlags};
 use crate::launch::Pattern;
 use crate::layout::Strided;
 
@@ -44,10 +44,26 @@ pub(crate) mod dtype {
     }
 }
 
+// The flags are a byte, which was the one flag `may_alias` before there was a second.
+impl Serialize for Signature {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let flags = self.flags();
+        let flags = u8::from(flags.may_alias) | u8::from(flags.has_words) << 1;
+        (self.bindings(), self.scalars(), flags).serialize(to)
+    }
+}
+
 impl<'de> Deserialize<'de> for Signature {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let (bindings, scalars, may_alias) = Deserialize::deserialize(from)?;
-        Ok(Self::packed(bindings, scalars, may_alias))
+        let (bindings, scalars, flags): (_, _, u8) = Deserialize::deserialize(from)?;
+        if flags > 3 {
+            return Err(de::Error::custom("unknown flags of a signature"));
+        }
+        let flags = SignatureFlags {
+            may_alias: flags & 1 != 0,
+            has_words: flags & 2 != 0,
+        };
+        Ok(Self::packed(bindings, scalars, flags))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
-use millstream_ir::DType;
+use millstream_ir::{DType, Program};
 use millstream_sync::slots::SlotId;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -283,6 +284,30 @@ fn false_length_is_truncated() {
         decode(&mut list.as_slice()).unwrap_err(),
         "the bytes end within an entry"
     );
+}
+
+/// The layout of scalars is logged: those of a program are not packed.
+#[test]
+fn scalars_of_a_program_keep_a_word_each() {
+    let text = "kernel k threads 1 1 1 update y: f32 scalar a: f32 scalar b: f32 { }";
+    let program = Program::Ssa(millstream_ir::ssa::parse(text).unwrap());
+    let kernel = Kernel::from_program("k", Arc::new(program)).unwrap();
+    let entry = Entry::Kernel {
+        id: 0,
+        name: "k".into(),
+        signature: kernel.signature().clone(),
+    };
+    let mut body = Vec::new();
+    encode(&entry, &mut body);
+    let read = decode(&mut body.as_slice()).unwrap();
+    let Entry::Kernel { signature, .. } = &read else {
+        panic!("{read:?}");
+    };
+    assert!(signature.takes_the_same(kernel.signature()));
+    assert_eq!(signature.scalar_words(), 2);
+    // A flag of a later version.
+    *body.last_mut().unwrap() |= 4;
+    assert!(decode(&mut body.as_slice()).is_err());
 }
 
 /// The time to read a log grows linearly: computing the layout after each scalar would take an hour here.

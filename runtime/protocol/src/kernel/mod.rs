@@ -14,6 +14,8 @@ use std::sync::Arc;
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{DType, Program, ProgramError};
 pub use native::{AtomicElement, Cube, NativeArgs, NativeView};
+#[cfg(feature = "journal")]
+pub(crate) use signature::SignatureFlags;
 pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 
 use crate::binding::Access;
@@ -150,9 +152,24 @@ impl Kernel {
         }
     }
 
-    /// Creates a kernel for any device from a program. The bindings are the buffers of the program, and the scalars
-    /// are its launch words, each a `u64`. Bindings may overlap, as far as the program works in place. A cube of an
-    /// SSA function has the threads of the function.
+    /// Creates a kernel for any device from a program. The bindings are the buffers of the program, and the scalars are
+    /// its launch words: those of an SSA function with their names and types (a `bool` is a `u8`), those of nests and
+    /// products as `w0`, `w1`, .. of type `u64`. Bindings may overlap, as far as the program works in place. A cube of
+    /// an SSA function has the threads of the function.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use millstream_ir::{DType, Program, ssa::Builder};
+    /// use millstream_protocol::Kernel;
+    ///
+    /// let k = Builder::new("scale", [64, 1, 1]);
+    /// let (y, by) = (k.update("y", DType::F32), k.scalar("by", DType::F32));
+    /// y.set(k.index(), y.get(k.index()) * by);
+    /// let scale = Kernel::from_program("scale", Arc::new(Program::Ssa(k.build()?)))?;
+    /// assert_eq!(scale.signature().to_string(), "(update y: f32, by: f32, may alias)");
+    /// # Ok::<(), millstream_ir::ProgramError>(())
+    /// ```
     ///
     /// # Errors
     /// If the program is invalid.
@@ -177,8 +194,25 @@ impl Kernel {
                 share: Share::Raw,
             });
         }
-        let words = (0..program.words()).map(|index| (format!("w{index}").into(), DType::U64));
-        kernel.signature.push_scalars(words);
+        // A backend reads scalar `i` of a program from word `i`.
+        kernel.signature.set_words();
+        match program.as_ref() {
+            Program::Ssa(function) => {
+                let scalars = function.scalars.iter().map(|scalar| {
+                    let dtype = match scalar.dtype {
+                        DType::Bool => DType::U8,
+                        dtype => dtype,
+                    };
+                    (scalar.name.as_str().into(), dtype)
+                });
+                kernel.signature.push_scalars(scalars);
+            }
+            program => {
+                let words = 0..program.words();
+                let words = words.map(|index| (format!("w{index}").into(), DType::U64));
+                kernel.signature.push_scalars(words);
+            }
+        }
         Ok(kernel.source(Source::Ir(program)))
     }
 

@@ -64,17 +64,25 @@ pub struct ScalarSpec {
 /// The arguments that a kernel declares.
 ///
 /// Scalars are packed by element type, in [`DType`] order; the group of each type starts at a multiple of eight bytes.
-/// [`Signature::scalar_groups`] returns the unpadded length of each group.
+/// [`Signature::scalar_groups`] returns the unpadded length of each group. Those of a program
+/// ([`Kernel::from_program`](crate::Kernel::from_program)) are not packed: each is a word of eight bytes, in declared
+/// order, with its value in the low end.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "journal", derive(serde::Serialize))]
 pub struct Signature {
     bindings: Vec<BindingSpec>,
     scalars: Vec<ScalarSpec>,
-    #[cfg_attr(feature = "journal", serde(skip))]
     scalar_words: usize,
-    may_alias: bool,
-    #[cfg_attr(feature = "journal", serde(skip))]
+    flags: SignatureFlags,
     required: BTreeSet<Feature>,
+}
+
+/// What a signature states beyond its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SignatureFlags {
+    /// Whether bindings of one launch may overlap although one of them is written.
+    pub(crate) may_alias: bool,
+    /// Whether each scalar has a word of its own.
+    pub(crate) has_words: bool,
 }
 
 impl Signature {
@@ -98,7 +106,18 @@ impl Signature {
     }
 
     pub(crate) fn set_may_alias(&mut self) {
-        self.may_alias = true;
+        self.flags.may_alias = true;
+    }
+
+    /// Gives each scalar a word of its own.
+    pub(super) fn set_words(&mut self) {
+        self.flags.has_words = true;
+        self.pack();
+    }
+
+    #[cfg(feature = "journal")]
+    pub(crate) fn flags(&self) -> SignatureFlags {
+        self.flags
     }
 
     pub(super) fn require(&mut self, feature: Feature) {
@@ -110,12 +129,12 @@ impl Signature {
     pub(crate) fn packed(
         bindings: Vec<BindingSpec>,
         scalars: Vec<ScalarSpec>,
-        may_alias: bool,
+        flags: SignatureFlags,
     ) -> Self {
         let mut signature = Self {
             bindings,
             scalars,
-            may_alias,
+            flags,
             ..Self::default()
         };
         signature.pack();
@@ -124,6 +143,13 @@ impl Signature {
 
     /// Computes the place of every scalar.
     fn pack(&mut self) {
+        if self.flags.has_words {
+            let words = (0..).step_by(8);
+            let places = self.scalars.iter_mut().zip(words);
+            places.for_each(|(scalar, place)| scalar.offset = place);
+            self.scalar_words = self.scalars.len();
+            return;
+        }
         let mut end = 0;
         for dtype in DType::ALL {
             for scalar in self
@@ -157,8 +183,13 @@ impl Signature {
         self.scalar_words
     }
 
-    /// Returns the packed groups: the type, the byte offset, and the unpadded length in elements.
+    /// Returns the packed groups: the type, the byte offset, and the unpadded length in elements. Scalars that are not
+    /// packed are a group each.
     pub fn scalar_groups(&self) -> Vec<(DType, usize, usize)> {
+        if self.flags.has_words {
+            let scalars = self.scalars.iter();
+            return scalars.map(|it| (it.dtype, it.offset, 1)).collect();
+        }
         DType::ALL
             .into_iter()
             .filter_map(|dtype| {
@@ -172,14 +203,14 @@ impl Signature {
     /// Returns `true` if bindings of one launch may overlap although one of them is written.
     #[inline]
     pub fn aliases(&self) -> bool {
-        self.may_alias
+        self.flags.may_alias
     }
 
     /// Returns `true` if both signatures accept the same launches. Required features are not compared.
     pub fn takes_the_same(&self, other: &Self) -> bool {
         self.bindings == other.bindings
             && self.scalars == other.scalars
-            && self.may_alias == other.may_alias
+            && self.flags == other.flags
     }
 
     /// Returns the features that the kernel requires.
@@ -207,13 +238,19 @@ impl fmt::Display for Signature {
             };
             write!(f, "{comma}{}: {}", scalar.name, scalar.dtype)?;
         }
-        f.write_str(if self.may_alias { ", may alias)" } else { ")" })
+        f.write_str(if self.flags.may_alias {
+            ", may alias)"
+        } else {
+            ")"
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use millstream_ir::DType;
+    use std::sync::Arc;
+
+    use millstream_ir::{DType, Program};
 
     use crate::kernel::Kernel;
 
@@ -237,5 +274,28 @@ mod tests {
             [(DType::F64, 0, 1), (DType::U32, 8, 2), (DType::U8, 16, 2)]
         );
         assert_eq!(signature.scalar_words(), 3);
+    }
+
+    #[test]
+    fn scalars_of_a_program_have_their_names_and_types_and_a_word_each() {
+        let text = "kernel k threads 1 1 1 update y: f32[n] scalar a: f32 scalar on: bool scalar n: u64 { }";
+        let function = millstream_ir::ssa::parse(text).unwrap();
+        let program = Arc::new(Program::Ssa(function));
+        let kernel = Kernel::from_program("k", program).unwrap();
+        let signature = kernel.signature();
+        let scalars = signature.scalars().iter();
+        let scalars: Vec<_> = scalars.map(|it| (&*it.name, it.dtype, it.offset)).collect();
+        // Hosts pass a bool as a byte.
+        let expected = [
+            ("a", DType::F32, 0),
+            ("on", DType::U8, 8),
+            ("n", DType::U64, 16),
+        ];
+        assert_eq!(scalars, expected);
+        assert_eq!(signature.scalar_words(), 3);
+        assert_eq!(
+            signature.scalar_groups(),
+            expected.map(|(_, dtype, offset)| (dtype, offset, 1))
+        );
     }
 }

@@ -4,11 +4,15 @@ use fake_cuda::Session;
 use millstream_actors::Device;
 use millstream_cuda::Cuda;
 use millstream_ir::DType;
+use millstream_kernel_cases::control;
 use millstream_kernel_cases::functions::{self, Case};
 use millstream_protocol::{Error, Kernel, KernelError, Source};
 use rstest::rstest;
 
 use crate::support::Gpu;
+
+/// The number of random functions if `MILLSTREAM_SEEDS` is not set.
+const RANDOM_FUNCTIONS: u64 = 8;
 
 fn check(seed: u64, case: &Case) -> String {
     let gpu = Gpu::new(seed);
@@ -61,6 +65,37 @@ fn loops_end_for_steps_below_one_and_for_bounds_that_differ_by_thread(
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn loops_end_at_the_greatest_index(#[values(1, 7, i64::MAX)] step: i64) {
     check(9, &functions::loops_at_the_end(step));
+}
+
+/// Loops are left by `break`, `continue` and `return`; threads meet at barriers in a `while`.
+#[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn loops_that_are_left_have_their_results() {
+    check(10, &control::collatz());
+    check(11, &control::halves());
+}
+
+/// The fake driver reports an access that a function lets through.
+#[rstest]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn checked_accesses_out_of_bounds_give_zeros_and_store_nothing(
+    #[values(DType::Bool, DType::U8, DType::F16, DType::I32, DType::F32, DType::U64, DType::F64)]
+    dtype: DType,
+) {
+    check(12, &control::clipped(dtype));
+}
+
+/// Random control flow and accesses out of bounds have the results of the reference.
+#[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn random_functions_have_the_results_of_the_reference() {
+    let seeds = std::env::var("MILLSTREAM_SEEDS").ok();
+    let seeds = seeds.and_then(|seeds| seeds.parse().ok());
+    let gpu = Gpu::new(13);
+    for seed in 0..seeds.unwrap_or(RANDOM_FUNCTIONS) {
+        println!("seed {seed}");
+        control::random(seed).case.assert_on(&gpu);
+    }
 }
 
 /// A compiler that is newer than the driver is not used: the next source is, and without one the error says what to

@@ -3,10 +3,14 @@
 use millstream::DType;
 use millstream::ir::ReduceOp;
 use millstream::ir::ssa::Builder;
+use millstream_kernel_cases::control;
 use millstream_kernel_cases::functions::{self, Case};
 use rstest::rstest;
 
 use crate::gpu::{Buffers, Gpu};
+
+/// The number of random functions if `MILLSTREAM_SEEDS` is not set.
+const RANDOM_FUNCTIONS: u64 = 12;
 
 const BOTH: [Buffers; 2] = [Buffers::Addresses, Buffers::Descriptors];
 
@@ -77,4 +81,40 @@ fn loops_end_for_steps_below_one_and_for_bounds_that_differ_by_thread(
     #[values(0, -1, 4)] step: i64,
 ) {
     check(&functions::loops(step));
+}
+
+/// Loops are left by `break`, `continue` and `return`; threads meet at barriers in a `while`.
+#[test]
+fn loops_that_are_left_have_their_results() {
+    check(&control::collatz());
+    check(&control::halves());
+}
+
+#[rstest]
+fn checked_accesses_out_of_bounds_give_zeros_and_store_nothing(
+    #[values(
+        DType::Bool,
+        DType::U8,
+        DType::F16,
+        DType::I32,
+        DType::F32,
+        DType::U64,
+        DType::F64
+    )]
+    dtype: DType,
+) {
+    check(&control::clipped(dtype));
+}
+
+/// Random control flow and accesses out of bounds have the results of the reference.
+#[test]
+fn random_functions_have_the_results_of_the_reference() {
+    let seeds = std::env::var("MILLSTREAM_SEEDS").ok();
+    let seeds = seeds.and_then(|seeds| seeds.parse().ok());
+    for gpu in BOTH.into_iter().filter_map(Gpu::open) {
+        for seed in 0..seeds.unwrap_or(RANDOM_FUNCTIONS) {
+            println!("seed {seed}");
+            control::random(seed).case.assert_on(&gpu);
+        }
+    }
 }

@@ -5,10 +5,14 @@ use millstream_ir::ssa::{Builder, Val};
 use millstream_ir::{
     BinaryOp, Blocking, CompareOp, DType, Matmul, Nest, Program, UnaryOp, lower as ir,
 };
+use millstream_kernel_cases::control;
 use proptest::prelude::*;
 
 use super::validity::{check, targets};
 use crate::lower;
+
+/// The number of random functions of the cases for all devices.
+const RANDOM_FUNCTIONS: u64 = 24;
 
 const NESTS: [&str; 4] = [
     "nest outer 1 inner 1 words 4
@@ -132,6 +136,26 @@ fn write<'k>(k: &'k Builder, choices: &[Choice], known: &mut Vec<Val<'k>>, depth
             _ => continue,
         };
         known.push(made);
+    }
+}
+
+/// Loops that are left, and checked accesses. Their results are compared on devices.
+#[test]
+fn functions_with_every_control_flow_are_valid() {
+    for case in [control::collatz(), control::halves()] {
+        check(&case.function.name, &case.function);
+    }
+    for dtype in DType::ALL {
+        check(
+            &format!("clipped {dtype}"),
+            &control::clipped(dtype).function,
+        );
+    }
+    for seed in 0..RANDOM_FUNCTIONS {
+        check(
+            &format!("random function {seed}"),
+            &control::random(seed).case.function,
+        );
     }
 }
 
