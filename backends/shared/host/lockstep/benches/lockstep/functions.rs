@@ -31,17 +31,16 @@ impl Row {
     }
 }
 
-pub(crate) fn rows() -> Vec<Row> {
-    vec![
-        saxpy("saxpy 16 M", 1 << 24),
-        saxpy("saxpy 64 k", 1 << 16),
-        particles("particles 1 M", 1 << 20),
-        particles("particles 16 k", 1 << 14),
-        product(512),
-        mandelbrot(512),
-        histogram(1 << 20),
-    ]
-}
+/// The names of all rows, and functions that make them.
+pub(crate) const ROWS: [(&str, fn(&'static str) -> Row); 7] = [
+    ("saxpy 16 M", |name| saxpy(name, 1 << 24)),
+    ("saxpy 64 k", |name| saxpy(name, 1 << 16)),
+    ("particles 1 M", |name| particles(name, 1 << 20)),
+    ("particles 16 k", |name| particles(name, 1 << 14)),
+    ("tiled product 512", |name| product(name, 512)),
+    ("Mandelbrot 512", |name| mandelbrot(name, 512)),
+    ("histogram 1 M", |name| histogram(name, 1 << 20)),
+];
 
 /// Pseudo-random elements between -1 and 1.
 fn elements(len: usize, seed: usize) -> Vec<f32> {
@@ -112,7 +111,7 @@ fn particles(name: &'static str, n: usize) -> Row {
 }
 
 /// A product of square matrices, in tiles of 16 x 16 of shared memory.
-fn product(n: usize) -> Row {
+fn product(name: &'static str, n: usize) -> Row {
     const TILE: i64 = 16;
     let k = Builder::new("product", [16, 16, 1]);
     let [a, b] = ["a", "b"].map(|name| k.read(name, DType::F32));
@@ -134,7 +133,7 @@ fn product(n: usize) -> Row {
     });
     c.set(row * n_of + column, sum.get());
     Row {
-        name: "tiled product 512",
+        name,
         function: k.build().expect("the function is valid"),
         cubes: [n as u32 / 16, n as u32 / 16, 1],
         buffers: vec![elements(n * n, 1), elements(n * n, 2), vec![0.0; n * n]],
@@ -145,7 +144,7 @@ fn product(n: usize) -> Row {
 }
 
 /// The number of iterations for each point of a square.
-fn mandelbrot(n: usize) -> Row {
+fn mandelbrot(name: &'static str, n: usize) -> Row {
     let k = Builder::new("mandelbrot", [256, 1, 1]);
     let out = k.write("out", DType::F32);
     let n_of = k.scalar("n", DType::I64);
@@ -167,7 +166,7 @@ fn mandelbrot(n: usize) -> Row {
     });
     out.set(i, count.get());
     Row {
-        name: "Mandelbrot 512",
+        name,
         function: k.build().expect("the function is valid"),
         cubes: [(n * n / 256) as u32, 1, 1],
         buffers: vec![vec![0.0; n * n]],
@@ -178,7 +177,7 @@ fn mandelbrot(n: usize) -> Row {
 }
 
 /// Counts of values in shared memory, and sums of them in a buffer.
-fn histogram(n: usize) -> Row {
+fn histogram(name: &'static str, n: usize) -> Row {
     const BINS: i64 = 64;
     let k = Builder::new("histogram", [256, 1, 1]);
     let (x, bins) = (k.read("x", DType::F32), k.update("bins", DType::F32));
@@ -193,7 +192,7 @@ fn histogram(n: usize) -> Row {
         bins.add(k.thread(), shared.get(k.thread()));
     });
     Row {
-        name: "histogram 1 M",
+        name,
         function: k.build().expect("the function is valid"),
         cubes: [64, 1, 1],
         buffers: vec![elements(n, 1), vec![0.0; BINS as usize]],

@@ -21,6 +21,8 @@ use millstream_protocol::{Cube, Kernel, NativeArgs, NativeKernel, NativeView};
 /// Cubes that a thread takes at once.
 const BLOCK: u64 = 16;
 const ROUNDS: usize = 9;
+/// The least milliseconds of a measurement.
+const MS_MIN: f64 = 5.0;
 
 /// The memory of a launch.
 struct Launch<'a> {
@@ -91,20 +93,28 @@ fn measure(row: &Row, threads: usize) {
     let cubes = row.cubes.iter().map(|count| u64::from(*count)).product();
     let mut by_hand = row.buffers.clone();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        let start = Instant::now();
+    let mut run_ours = || {
         share(threads, cubes, BLOCK, &|cubes| launch.run(cubes));
-        ours.push(start.elapsed().as_secs_f64() * 1e3);
-        let start = Instant::now();
+    };
+    let mut run_theirs = || {
         let parts = hand::Parts::new(&mut by_hand);
         share(threads, row.pieces, 1, &|pieces| {
             pieces.for_each(|piece| (row.hand)(&parts, piece, row.pieces));
         });
-        theirs.push(start.elapsed().as_secs_f64() * 1e3);
-        if round == 0 {
-            row.assert_close(&memory, &by_hand);
-        }
+    };
+    let timed = |run: &mut dyn FnMut(), times: u32| {
+        let start = Instant::now();
+        (0..times).for_each(|_| run());
+        start.elapsed().as_secs_f64() * 1e3 / f64::from(times)
+    };
+    let first = timed(&mut run_ours, 1);
+    run_theirs();
+    let times = (MS_MIN / first) as u32 + 1;
+    for _ in 0..ROUNDS {
+        ours.push(timed(&mut run_ours, times));
+        theirs.push(timed(&mut run_theirs, times));
     }
+    row.assert_close(&memory, &by_hand);
     ours.sort_by(f64::total_cmp);
     theirs.sort_by(f64::total_cmp);
     let ms = |all: &[f64]| format!("{:9.3} ({:9.3})", all[all.len() / 2], all[0]);
@@ -122,12 +132,12 @@ fn main() {
     let filter = std::env::args()
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
-    for row in functions::rows() {
-        if filter
-            .as_ref()
-            .is_none_or(|filter| row.name.contains(filter))
-        {
-            [1, 2].map(|threads| measure(&row, threads));
+    for (name, row) in functions::ROWS {
+        if filter.as_ref().is_none_or(|filter| name.contains(filter)) {
+            let row = row(name);
+            [1, 2]
+                .into_iter()
+                .for_each(|threads| measure(&row, threads));
         }
     }
 }
