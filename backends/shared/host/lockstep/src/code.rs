@@ -63,6 +63,8 @@ impl Reference {
 pub(crate) struct Affine {
     pub(crate) base: Place,
     pub(crate) strides: [Place; 3],
+    /// The distance of each thread's value from that of the thread before it, if it is known to be the same for all.
+    pub(crate) linear: Option<Place>,
 }
 
 /// A comparison of an affine value with a scalar.

@@ -1,6 +1,7 @@
 //! The memory of a thread of the host that runs cubes: reused by the next cube (I9).
 
 use millstream_ir::nest::BufferMode;
+use millstream_ir::ssa::ACCESS_BYTES_MAX;
 use millstream_protocol::NativeArgs;
 
 use crate::code::{Code, Operand};
@@ -37,6 +38,8 @@ pub(crate) struct Scratch {
     /// Where each thread goes on, and a mask for a moment, of one byte for each thread of a chunk.
     pub(crate) paths: usize,
     pub(crate) spare: usize,
+    /// The elements of wide accesses for a moment.
+    pub(crate) staging: usize,
     /// Shared arrays, and the arrays of threads.
     pub(crate) shared: usize,
     pub(crate) locals: usize,
@@ -63,6 +66,7 @@ impl Scratch {
             .collect();
         self.paths = take(code.chunk);
         self.spare = take(code.chunk);
+        self.staging = take(ACCESS_BYTES_MAX * code.chunk);
         self.shared = take(code.shared_bytes);
         self.locals = take(code.local_bytes * code.chunk);
         self.arena.clear();

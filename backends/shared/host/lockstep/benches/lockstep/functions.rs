@@ -31,8 +31,11 @@ impl Row {
     }
 }
 
+/// Makes a row with a name.
+type Make = fn(&'static str) -> Row;
+
 /// The names of all rows, and functions that make them.
-pub(crate) const ROWS: [(&str, fn(&'static str) -> Row); 7] = [
+pub(crate) const ROWS: [(&str, Make); 7] = [
     ("saxpy 16 M", |name| saxpy(name, 1 << 24)),
     ("saxpy 64 k", |name| saxpy(name, 1 << 16)),
     ("particles 1 M", |name| particles(name, 1 << 20)),

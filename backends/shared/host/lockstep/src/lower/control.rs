@@ -135,7 +135,7 @@ impl Lower<'_> {
                 (turns, self.body(index, Lane::Scalar(place), body))
             }
             [Lane::Affine(start), Lane::Scalar(end), Lane::Scalar(step)]
-                if self.is_linear(start) =>
+                if start.linear.is_some() =>
             {
                 let base = self.new_scalar(depth);
                 let value = Affine { base, ..start };
@@ -162,17 +162,6 @@ impl Lower<'_> {
         self.block(|lower| {
             lower.values[index as usize] = vec![lane];
             lower.stmts(body);
-        })
-    }
-
-    /// Whether an affine value is known to have the same distance between each thread and the next one.
-    fn is_linear(&self, value: Affine) -> bool {
-        let threads = self.function.threads;
-        let axes: Vec<usize> = (0..3).filter(|axis| threads[*axis] > 1).collect();
-        axes.windows(2).all(|pair| {
-            let [stride, next] = [pair[0], pair[1]].map(|axis| self.known(value.strides[axis]));
-            let extent = u64::from(threads[pair[0]]);
-            matches!((stride, next), (Some(stride), Some(next)) if next == stride.wrapping_mul(extent))
         })
     }
 

@@ -75,7 +75,7 @@ impl Lower<'_> {
                 let base = self.constant(0);
                 let mut strides = [base; 3];
                 strides[axis as usize] = self.constant(1);
-                Lane::Affine(Affine { base, strides })
+                Lane::Affine(self.new_affine(base, strides))
             }
             Position::Cube | Position::Cubes => {
                 if let Some(place) = self.positions.get(&(position, axis)) {
@@ -223,12 +223,28 @@ impl Lower<'_> {
         }
     }
 
+    pub(super) fn new_affine(&mut self, base: Place, strides: [Place; 3]) -> Affine {
+        let threads = self.function.threads;
+        let axes: Vec<usize> = (0..3).filter(|axis| threads[*axis] > 1).collect();
+        let is_linear = axes.windows(2).all(|pair| {
+            let [stride, next] = [pair[0], pair[1]].map(|axis| self.known(strides[axis]));
+            let extent = u64::from(threads[pair[0]]);
+            stride.is_some_and(|stride| next == Some(stride.wrapping_mul(extent)))
+        });
+        let stride = axes.first().map(|axis| strides[*axis]);
+        let stride = stride.unwrap_or_else(|| self.constant(0));
+        Affine {
+            base,
+            strides,
+            linear: Some(stride).filter(|_| is_linear),
+        }
+    }
+
     /// Applies a function to each part of an affine value.
     fn affine(&mut self, value: Affine, mut f: impl FnMut(&mut Self, Place) -> Place) -> Affine {
-        Affine {
-            base: f(self, value.base),
-            strides: value.strides.map(|stride| f(self, stride)),
-        }
+        let base = f(self, value.base);
+        let strides = value.strides.map(|stride| f(self, stride));
+        self.new_affine(base, strides)
     }
 
     /// Computes a sum, difference or product of scalars modulo 2^64.
@@ -246,11 +262,8 @@ impl Lower<'_> {
     /// Returns an affine value for sums, differences and products, if it is one.
     fn combined(&mut self, op: BinaryOp, a: Lane, b: Lane) -> Option<Affine> {
         let zero = self.constant(0);
-        let of = |lane| match lane {
-            Lane::Scalar(base) => Some(Affine {
-                base,
-                strides: [zero; 3],
-            }),
+        let mut of = |lane| match lane {
+            Lane::Scalar(base) => Some(self.new_affine(base, [zero; 3])),
             Lane::Affine(value) => Some(value),
             _ => None,
         };
@@ -262,7 +275,7 @@ impl Lower<'_> {
                     *stride = self.whole(op, *stride, other);
                 }
                 let base = self.whole(op, x.base, y.base);
-                Some(Affine { base, strides })
+                Some(self.new_affine(base, strides))
             }
             (BinaryOp::Mul, Lane::Affine(_), Lane::Scalar(by)) => {
                 Some(self.affine(x, |lower, place| lower.whole(op, place, by)))

@@ -9,7 +9,7 @@ use super::Machine;
 use super::active::Active;
 use super::elements::{self, Memory};
 use super::ramps::Run;
-use crate::code::{Access, At, Operand, Target};
+use crate::code::{Access, Affine, At, Operand, Target};
 
 impl Machine<'_> {
     /// Returns the memory of an access that is no local.
@@ -206,6 +206,12 @@ impl Machine<'_> {
                 return;
             }
             At::Affine(value) => {
+                if value.linear.is_none() && self.load_rows(access, memory, value, to, active) {
+                    return;
+                }
+                if to.len() > 1 && self.load_neighbours(access, memory, value, to, active) {
+                    return;
+                }
                 let is_done = self.runs(value, active, |run| {
                     let Some(index) = Self::checked(access, memory, run) else {
                         return false;
@@ -241,6 +247,133 @@ impl Machine<'_> {
                 }
             }
         }
+    }
+
+    /// Loads rows, if all threads access memory in bounds.
+    fn load_rows(
+        &self,
+        access: &Access,
+        memory: Memory,
+        value: Affine,
+        to: &[Operand],
+        active: Active,
+    ) -> bool {
+        let Some(rows) = self.rows(value, active) else {
+            return false;
+        };
+        let [x, y] = rows.strides;
+        let len = rows.count;
+        let in_bounds = |column: i64| {
+            let first = rows.first.checked_add(column)?;
+            let run = Run {
+                thread: rows.thread,
+                len,
+                first,
+                stride: y,
+            };
+            Self::checked(access, memory, run)
+        };
+        let last = x.checked_mul(rows.width as i64 - 1);
+        let is_aligned = x & (access.lanes as i64 - 1) == 0;
+        let (Some(first), Some(_), true) = (in_bounds(0), last.and_then(in_bounds), is_aligned)
+        else {
+            return false;
+        };
+        for (lane, to) in to.iter().enumerate() {
+            let d = self.pointer(*to, rows.thread);
+            let strides = [x as isize, y as isize];
+            // SAFETY: the corners of the rows are within the memory, so all elements are; the column has one for each thread.
+            unsafe { memory.load_rows(first + lane, strides, d, [rows.width, len]) };
+        }
+        true
+    }
+
+    /// Loads the lanes of threads that are neighbours, if they are, by way of a copy of all of them.
+    fn load_neighbours(
+        &self,
+        access: &Access,
+        memory: Memory,
+        value: Affine,
+        to: &[Operand],
+        active: Active,
+    ) -> bool {
+        let lanes = access.lanes;
+        let n = active.end - active.first;
+        let mut index = None;
+        self.runs(value, active, |run| {
+            if run.stride == lanes as i64 && run.len == n {
+                index = Self::checked(access, memory, run);
+            }
+            false
+        });
+        let Some(index) = index else {
+            return false;
+        };
+        let staging = Memory {
+            pointer: self.staging,
+            len: n * lanes,
+            shared: false,
+            ..memory
+        };
+        // SAFETY: all elements of the run are within the memory, there is room for a wide access of each thread, and the
+        // columns have an element for each.
+        unsafe {
+            let from = match memory.shared {
+                true => {
+                    memory.load_run(index, 1, self.staging, n * lanes);
+                    staging
+                }
+                false => Memory {
+                    pointer: memory.pointer.add(index * memory.size),
+                    ..memory
+                },
+            };
+            for (lane, to) in to.iter().enumerate() {
+                from.load_run(lane, lanes as isize, self.pointer(*to, active.first), n);
+            }
+        }
+        true
+    }
+
+    /// Stores the lanes of threads that are neighbours, if they are, by way of a copy of all of them.
+    fn store_neighbours(
+        &self,
+        access: &Access,
+        memory: Memory,
+        value: Affine,
+        of: &[Operand],
+        active: Active,
+    ) -> bool {
+        let lanes = access.lanes;
+        let n = active.end - active.first;
+        let mut index = None;
+        self.runs(value, active, |run| {
+            if run.stride == lanes as i64 && run.len == n {
+                index = Self::checked(access, memory, run);
+            }
+            false
+        });
+        let Some(index) = index else {
+            return false;
+        };
+        let staging = Memory {
+            pointer: self.staging,
+            len: n * lanes,
+            shared: false,
+            ..memory
+        };
+        // SAFETY: as in `load_neighbours`; the function may write the memory.
+        unsafe {
+            for (lane, of) in of.iter().enumerate() {
+                let a = self.pointer(*of, active.first);
+                match of.is_scalar() {
+                    true => staging.store_run::<0>(lane, lanes as isize, a, n),
+                    false => staging.store_run::<1>(lane, lanes as isize, a, n),
+                }
+            }
+            memory.store_run::<1>(index, 1, self.staging, n * lanes);
+        }
+        true
     }
 
     /// Returns the column of an element of a local array.
@@ -302,6 +435,9 @@ impl Machine<'_> {
                 return;
             }
             At::Affine(at) if mask.is_none() => {
+                if value.len() > 1 && self.store_neighbours(access, memory, at, value, active) {
+                    return;
+                }
                 let is_done = self.runs(at, active, |run| {
                     let Some(index) = Self::checked(access, memory, run) else {
                         return false;
@@ -363,6 +499,13 @@ impl Machine<'_> {
 
     pub(super) fn add(&self, access: &Access, value: Operand, dtype: DType, active: Active) {
         let memory = self.memory(access);
+        if let At::Column(indices) = access.at
+            && let Some(indices) = self.indices(access, memory, indices, active)
+        {
+            let a = self.pointer(value, active.first);
+            // SAFETY: all indices are within the memory, which the function may write.
+            return unsafe { memory.add(indices, dtype, a, usize::from(!value.is_scalar())) };
+        }
         let Some(sum) = scalar::binary(BinaryOp::Add, dtype) else {
             unreachable!("the verifier has checked that the type has sums")
         };

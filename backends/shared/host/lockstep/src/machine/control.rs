@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Machine;
 use super::active::Active;
+use super::ramps::Ramp;
 use crate::code::{Affine, Condition, Operand, Path, Place, Steps, Test, Turns};
 
 impl Machine<'_> {
@@ -90,13 +91,14 @@ impl Machine<'_> {
     }
 
     /// Returns the active threads for which a test is true, if they follow each other.
+    #[inline]
     fn range(&self, test: Test, active: Active) -> Option<Range<usize>> {
-        let with = self.get(test.with);
-        let with = match test.unsigned {
-            true => i128::from(with),
-            false => i128::from(with as i64),
-        };
+        let with = self.get(test.with) as i64;
         let ramp = self.exact(test.value, active, test.unsigned)?;
+        // A great `u64` is above all values.
+        if test.unsigned && with < 0 {
+            return None;
+        }
         ramp.range(test.op, with, active)
     }
 
@@ -142,8 +144,12 @@ impl Machine<'_> {
                 step,
             } => {
                 let [end, step] = [end, step].map(|place| self.get(*place) as i64);
+                let Some(stride) = start.linear else {
+                    unreachable!("such an index has equal distances")
+                };
                 let turn = Turn {
                     base: *base,
+                    stride,
                     end,
                     step,
                     body,
@@ -235,7 +241,7 @@ impl Machine<'_> {
         left
     }
 
-    /// Repeats a block with an affine index. Threads whose indices wrap around run the loop one after the other: no barrier
+    /// Repeats a block with an affine index. Where indices wrap around, threads run the loop one after the other: no barrier
     /// is in it, as their bounds differ.
     fn repeat_affine(&self, turn: &Turn<'_>, start: Affine, active: Active) -> bool {
         if turn.step < 1 {
@@ -246,40 +252,72 @@ impl Machine<'_> {
         }
         let mut left = false;
         for thread in active.threads() {
-            let alone = Active {
-                first: thread,
-                end: thread + 1,
-                mask: None,
-            };
-            let stride = i128::from(self.stride(start).unwrap_or(0));
-            let value = i128::from(self.affine(start, thread));
-            let ramp = super::ramps::Ramp {
-                base: value - stride * thread as i128,
-                stride,
-            };
-            left |= self.turns(turn, ramp, alone);
+            left |= self.turns_alone(turn, self.affine(start, thread), thread);
         }
         left
     }
 
-    /// Repeats a block as long as the index of a thread, which is exact, is below the end.
-    fn turns(&self, turn: &Turn<'_>, mut ramp: super::ramps::Ramp, active: Active) -> bool {
+    /// Repeats a block as long as the index of a thread is below the end.
+    fn turns(&self, turn: &Turn<'_>, mut ramp: Ramp, active: Active) -> bool {
         let (mut now, mut left) = (active, false);
         loop {
-            let range = ramp.range(millstream_ir::CompareOp::Lt, turn.end.into(), now);
-            let inside = range.and_then(|range| now.within(range.start, range.end));
-            let Some(inside) = inside else {
+            let Some(range) = ramp.range(millstream_ir::CompareOp::Lt, turn.end, now) else {
+                for thread in now.threads() {
+                    let index = ramp.base + ramp.stride * thread as i64;
+                    left |= self.turns_alone(turn, index, thread);
+                }
                 return left;
             };
-            // The base of the first thread of the cube, of which the index may differ by a multiple of 2^64.
-            let base = ramp.base - ramp.stride * self.first as i128;
-            self.set(turn.base, base as u64);
+            let Some(inside) = now.within(range.start, range.end) else {
+                return left;
+            };
+            let offset = ramp.stride.wrapping_mul(self.first as i64);
+            self.set(turn.base, ramp.base.wrapping_sub(offset) as u64);
             let Some(inside) = self.iteration(turn.body, inside, turn.mask, &mut left) else {
                 return left;
             };
             now = inside;
-            ramp.base += i128::from(turn.step);
+            let base = ramp.base.checked_add(turn.step);
+            let next = base.and_then(|base| Ramp { base, ..ramp }.exact(now.end - 1));
+            if let Some(next) = next {
+                ramp = next;
+                continue;
+            }
+            for thread in now.threads() {
+                let index = ramp.base + ramp.stride * thread as i64;
+                if let Some(index) = index.checked_add(turn.step) {
+                    left |= self.turns_alone(turn, index, thread);
+                }
+            }
+            return left;
         }
+    }
+
+    /// Repeats a block for one thread, from this index on.
+    fn turns_alone(&self, turn: &Turn<'_>, mut index: i64, thread: usize) -> bool {
+        let alone = Active {
+            first: thread,
+            end: thread + 1,
+            mask: None,
+        };
+        let stride = self.get(turn.stride) as i64;
+        let offset = stride.wrapping_mul((self.first + thread) as i64);
+        let mut left = false;
+        while index < turn.end {
+            self.set(turn.base, index.wrapping_sub(offset) as u64);
+            if self
+                .iteration(turn.body, alone, turn.mask, &mut left)
+                .is_none()
+            {
+                break;
+            }
+            // A sum beyond `i64::MAX` ends the loop.
+            let Some(next) = index.checked_add(turn.step) else {
+                break;
+            };
+            index = next;
+        }
+        left
     }
 
     /// Returns whether some threads have left their block.
@@ -294,6 +332,8 @@ impl Machine<'_> {
 /// A loop with an affine index.
 struct Turn<'a> {
     base: Place,
+    /// The distance from thread to thread.
+    stride: Place,
     end: i64,
     step: i64,
     body: &'a Steps,

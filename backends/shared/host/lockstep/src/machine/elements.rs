@@ -7,6 +7,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
+use millstream_ir::{BinaryOp, DType, scalar};
+
 /// The bits of an element.
 pub(super) trait Element: Copy + Default {
     /// Reads an element: atomically if `SHARED`.
@@ -182,6 +184,89 @@ impl Memory {
             // SAFETY: the caller's promise.
             unsafe { load_run::<T, SHARED>(self.pointer.cast::<T>().add(first), stride, to.cast(), n) }
         });
+    }
+
+    /// Loads rows of `width` elements to a column: at one distance in each row, at another from row to row.
+    ///
+    /// # Safety
+    /// As for [`Memory::load_run`].
+    pub(super) unsafe fn load_rows(
+        self,
+        first: usize,
+        [x, y]: [isize; 2],
+        to: *mut u8,
+        [width, count]: [usize; 2],
+    ) {
+        of_memory!(self, T, SHARED => {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (mut from, mut to) = (self.pointer.cast::<T>().add(first), to.cast::<T>());
+                for _ in 0..count {
+                    // Of these widths a row is an instruction or two.
+                    match (x, width) {
+                        (0, 8) => to.cast::<[T; 8]>().write([T::load::<SHARED>(from); 8]),
+                        (0, 16) => to.cast::<[T; 16]>().write([T::load::<SHARED>(from); 16]),
+                        (0, 32) => to.cast::<[T; 32]>().write([T::load::<SHARED>(from); 32]),
+                        (1, 8) if !SHARED => to.copy_from_nonoverlapping(from, 8),
+                        (1, 16) if !SHARED => to.copy_from_nonoverlapping(from, 16),
+                        (1, 32) if !SHARED => to.copy_from_nonoverlapping(from, 32),
+                        _ => load_run::<T, SHARED>(from, x, to, width),
+                    }
+                    (from, to) = (from.wrapping_offset(y), to.wrapping_add(width));
+                }
+            }
+        });
+    }
+
+    /// Adds a column or a scalar to elements with these indices, one after the other. `shared` memory is updated atomically.
+    ///
+    /// # Safety
+    /// As for [`Memory::store_run`]. The elements have this type.
+    pub(super) unsafe fn add(self, indices: &[i64], dtype: DType, from: *const u8, step: usize) {
+        macro_rules! added {
+            ($t:ident, $sum:expr) => {
+                for (nth, index) in indices.iter().enumerate() {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let more = *from.cast::<$t>().add(nth * step);
+                        let place = self.pointer.cast::<$t>().add(*index as usize);
+                        *place = $sum(*place, more);
+                    }
+                }
+            };
+        }
+        macro_rules! added_atomically {
+            ($t:ident, $atomic:ident) => {
+                for (nth, index) in indices.iter().enumerate() {
+                    // SAFETY: the caller's promise. Relaxed, as all accesses to memory that cubes share.
+                    unsafe {
+                        let more = *from.cast::<$t>().add(nth * step);
+                        let place = self.pointer.cast::<$t>().add(*index as usize);
+                        $atomic::from_ptr(place).fetch_add(more, Relaxed);
+                    }
+                }
+            };
+        }
+        match (dtype, self.size, self.shared) {
+            (DType::F32, _, false) => added!(f32, |a: f32, b: f32| a + b),
+            (DType::F64, _, false) => added!(f64, |a: f64, b: f64| a + b),
+            (DType::F32 | DType::F64, _, true) => {
+                let Some(sum) = scalar::binary(BinaryOp::Add, dtype) else {
+                    unreachable!("floats have sums")
+                };
+                for (nth, index) in indices.iter().enumerate() {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let more = read(from.add(nth * step * self.size), self.size);
+                        self.update(*index as usize, |bits| sum(bits, more));
+                    }
+                }
+            }
+            (_, 8, false) => added!(u64, u64::wrapping_add),
+            (_, _, false) => added!(u32, u32::wrapping_add),
+            (_, 8, true) => added_atomically!(u64, AtomicU64),
+            (_, _, true) => added_atomically!(u32, AtomicU32),
+        }
     }
 
     /// Stores `n` elements of a column at equal distances. Of a scalar, `STEP` is 0.

@@ -31,6 +31,8 @@ pub(crate) struct Machine<'a> {
     params: &'a [Param],
     paths: *mut u8,
     spare: *mut u8,
+    /// Room for a wide access of each thread.
+    staging: *mut u8,
     shared: *mut u8,
     locals: *mut u8,
     /// The index of the first thread in the cube, and the number of threads.
@@ -62,11 +64,19 @@ pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &N
     let start = scratch.start();
     // SAFETY: the regions lie in the arena.
     let at = |offset: usize| unsafe { start.add(offset) };
-    let [paths, spare, shared, locals] =
-        [scratch.paths, scratch.spare, scratch.shared, scratch.locals].map(at);
+    let [paths, spare, staging, shared, locals] = [
+        scratch.paths,
+        scratch.spare,
+        scratch.staging,
+        scratch.shared,
+        scratch.locals,
+    ]
+    .map(at);
     // The content of shared arrays is undefined at the start; clearing them makes runs repeatable.
-    // SAFETY: the region of shared arrays has that many bytes.
-    unsafe { shared.write_bytes(0, code.shared_bytes) };
+    if code.shared_bytes > 0 {
+        // SAFETY: the region of shared arrays has that many bytes.
+        unsafe { shared.write_bytes(0, code.shared_bytes) };
+    }
     for first in (0..code.threads).step_by(code.chunk) {
         let threads = code.chunk.min(code.threads - first);
         for zero in &code.zeros {
@@ -74,7 +84,9 @@ pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &N
         }
         // SAFETY: the regions have that many bytes.
         unsafe {
-            locals.write_bytes(0, code.local_bytes * code.chunk);
+            if code.local_bytes > 0 {
+                locals.write_bytes(0, code.local_bytes * code.chunk);
+            }
             if code.leaves {
                 paths.write_bytes(Path::Next as u8, threads);
             }
@@ -85,6 +97,7 @@ pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &N
             params: &scratch.params,
             paths,
             spare,
+            staging,
             shared,
             locals,
             first,

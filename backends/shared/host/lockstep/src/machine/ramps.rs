@@ -8,11 +8,12 @@ use super::Machine;
 use super::active::Active;
 use crate::code::{Affine, Operand};
 
-/// Values at equal distances, exact: `base + stride * thread` of the chunk.
+/// Values at equal distances that do not wrap around: `base + stride * thread` of the chunk, exactly, for all active threads
+/// and for the first thread of the chunk.
 #[derive(Clone, Copy)]
 pub(super) struct Ramp {
-    pub(super) base: i128,
-    pub(super) stride: i128,
+    pub(super) base: i64,
+    pub(super) stride: i64,
 }
 
 /// Threads of a chunk, and their values modulo 2^64.
@@ -24,26 +25,48 @@ pub(super) struct Run {
     pub(super) stride: i64,
 }
 
+/// Rows of threads of a chunk, and their values modulo 2^64.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) thread: usize,
+    pub(super) width: usize,
+    pub(super) count: usize,
+    pub(super) first: i64,
+    /// Within a row, and from row to row.
+    pub(super) strides: [i64; 2],
+}
+
 impl Ramp {
-    fn value(self, thread: usize) -> i128 {
-        self.base + self.stride * thread as i128
+    #[inline]
+    pub(super) fn value(self, thread: usize) -> Option<i64> {
+        let offset = self.stride.checked_mul(thread as i64)?;
+        self.base.checked_add(offset)
     }
 
-    /// Returns the first thread from `first` on for which a condition is false, which is true for those before it and false
-    /// for those behind it.
-    fn partition(first: usize, end: usize, holds: impl Fn(usize) -> bool) -> usize {
+    /// Returns the ramp if its values up to this thread are exact.
+    #[inline]
+    pub(super) fn exact(self, last: usize) -> Option<Self> {
+        self.value(last).map(|_| self)
+    }
+
+    /// Returns the first thread from `first` on whose value is not below `with`, of values that do not decrease.
+    #[inline]
+    fn below(self, with: i64, first: usize, end: usize) -> usize {
+        if self.stride == 1 {
+            // The difference may exceed `i64`, but not by so much that it looks like a thread.
+            let at = with.saturating_sub(self.base);
+            return at.clamp(first as i64, end as i64) as usize;
+        }
         // Mostly it is all of them or none.
-        if holds(end - 1) {
+        let is_below = |thread: usize| self.base + self.stride * (thread as i64) < with;
+        if is_below(end - 1) {
             return end;
         }
-        if !holds(first) {
-            return first;
-        }
         let (mut first, mut end) = (first, end - 1);
-        while end - first > 1 {
+        while first < end {
             let middle = usize::midpoint(first, end);
-            match holds(middle) {
-                true => first = middle,
+            match is_below(middle) {
+                true => first = middle + 1,
                 false => end = middle,
             }
         }
@@ -51,22 +74,22 @@ impl Ramp {
     }
 
     /// Returns the threads for which a comparison is true, if they follow each other.
-    pub(super) fn range(self, op: CompareOp, with: i128, active: Active) -> Option<Range<usize>> {
+    pub(super) fn range(self, op: CompareOp, with: i64, active: Active) -> Option<Range<usize>> {
         let Active { first, end, .. } = active;
-        let ramp = match self.stride < 0 {
-            // The same with the opposite of all values.
-            true => Self {
-                base: -self.base,
-                stride: -self.stride,
-            },
-            false => self,
+        if self.stride < 0 {
+            // The same with the opposite of all values, which `i64::MIN` lacks.
+            let opposite = Self {
+                base: self.base.checked_neg()?,
+                stride: self.stride.checked_neg()?,
+            };
+            opposite.exact(end - 1)?;
+            return opposite.range(opposite_of(op), with.checked_neg()?, active);
+        }
+        let below = || self.below(with, first, end);
+        let up_to = || match with.checked_add(1) {
+            Some(with) => self.below(with, first, end),
+            None => end,
         };
-        let (op, with) = match self.stride < 0 {
-            true => (mirrored(op), -with),
-            false => (op, with),
-        };
-        let below = || Self::partition(first, end, |thread| ramp.value(thread) < with);
-        let up_to = || Self::partition(first, end, |thread| ramp.value(thread) <= with);
         Some(match op {
             CompareOp::Lt => first..below(),
             CompareOp::Le => first..up_to(),
@@ -79,7 +102,7 @@ impl Ramp {
 }
 
 /// Returns the comparison of the opposite values.
-fn mirrored(op: CompareOp) -> CompareOp {
+fn opposite_of(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Lt => CompareOp::Gt,
         CompareOp::Le => CompareOp::Ge,
@@ -91,7 +114,15 @@ fn mirrored(op: CompareOp) -> CompareOp {
 
 impl Machine<'_> {
     /// Returns the distance of each thread's value from that of the thread before it, if it is the same for all.
+    #[inline]
     pub(super) fn stride(&self, value: Affine) -> Option<i64> {
+        match value.linear {
+            Some(stride) => Some(self.get(stride) as i64),
+            None => self.equal_strides(value),
+        }
+    }
+
+    fn equal_strides(&self, value: Affine) -> Option<i64> {
         let threads = self.code.function.threads;
         let mut found: Option<(u64, u64)> = None;
         for (threads, stride) in threads.into_iter().zip(value.strides) {
@@ -110,20 +141,24 @@ impl Machine<'_> {
         Some(found.map_or(0, |(stride, _)| stride as i64))
     }
 
-    /// Returns an affine value as exact numbers, if it is linear and no active thread's value wraps around in `u64` or
-    /// `i64`.
+    /// Returns an affine value as exact numbers, if it has the same distance between all threads and no value wraps around,
+    /// in `u64` or `i64`.
+    #[inline]
     pub(super) fn exact(&self, value: Affine, active: Active, unsigned: bool) -> Option<Ramp> {
-        let stride = i128::from(self.stride(value)?);
-        let base = i128::from(self.get(value.base) as i64) + stride * self.first as i128;
+        let stride = self.stride(value)?;
+        let all = Ramp {
+            base: self.get(value.base) as i64,
+            stride,
+        };
+        let base = all.value(self.first)?;
         let ramp = Ramp { base, stride };
-        let least = if unsigned { 0 } else { i64::MIN.into() };
-        let range = least..=i128::from(i64::MAX);
-        let is_exact = |thread| range.contains(&ramp.value(thread));
-        (is_exact(active.first) && is_exact(active.end - 1)).then_some(ramp)
+        let last = ramp.value(active.end - 1)?;
+        (!unsigned || base.min(last) >= 0).then_some(ramp)
     }
 
     /// Calls `f` with the runs of threads between the first active one and the end, until it returns `false`. Returns
     /// whether it never does.
+    #[inline]
     pub(super) fn runs(
         &self,
         value: Affine,
@@ -159,6 +194,26 @@ impl Machine<'_> {
             thread += len;
         }
         true
+    }
+
+    /// Returns the threads between the first active one and the end as rows, if they are whole rows, and if the values are
+    /// at equal distances in each row and from row to row.
+    pub(super) fn rows(&self, value: Affine, active: Active) -> Option<Rows> {
+        let [width, height, depth] = self.code.function.threads.map(|axis| axis as usize);
+        let Active { first, end, .. } = active;
+        let is_whole =
+            (self.first + first).is_multiple_of(width) && (end - first).is_multiple_of(width);
+        if depth > 1 || height == 1 || !is_whole {
+            return None;
+        }
+        let [x, y, _] = value.strides.map(|stride| self.get(stride) as i64);
+        Some(Rows {
+            thread: first,
+            width,
+            count: (end - first) / width,
+            first: self.affine(value, first),
+            strides: [x, y],
+        })
     }
 
     /// Writes an affine value to a column.
