@@ -79,7 +79,15 @@ fn loops_that_are_left_have_their_results() {
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn checked_accesses_out_of_bounds_give_zeros_and_store_nothing(
-    #[values(DType::Bool, DType::U8, DType::F16, DType::I32, DType::F32, DType::U64, DType::F64)]
+    #[values(
+        DType::Bool,
+        DType::U8,
+        DType::F16,
+        DType::I32,
+        DType::F32,
+        DType::U64,
+        DType::F64
+    )]
     dtype: DType,
 ) {
     check(12, &control::clipped(dtype));
