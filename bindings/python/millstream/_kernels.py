@@ -14,7 +14,8 @@ from millstream import _control, _millstream
 from millstream._arrays import KINDS, Array
 from millstream._errors import ArgumentError, TraceError
 from millstream._rewrite import rewritten
-from millstream._trace import Builder, Place, current, is_tracing
+from millstream._statements import Place
+from millstream._trace import Builder, current, is_tracing
 from millstream._values import Value
 
 __all__ = ["KernelFunction", "Source", "cover", "function", "kernel"]

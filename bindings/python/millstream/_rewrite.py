@@ -24,7 +24,7 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from millstream._control import RESULT
+from millstream._branches import RESULT
 from millstream._errors import TraceError
 
 _FUTURE = 0

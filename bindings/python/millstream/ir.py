@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from millstream._arrays import Update, Update2D
-from millstream._trace import Block, Builder, current
+from millstream._statements import Block
+from millstream._trace import Builder, current
 from millstream._types import bool_, i8, i16, i32, i64, u8, u16, u32, u64
 from millstream._values import Value
 
