@@ -158,7 +158,7 @@ def local_name(name: str) -> str:
 
 def kinds(values: list[Any]) -> str:
     def kind(value: Any) -> str:
-        return value._dtype if isinstance(value, Value) else "None" if value is None else f"a {type(value).__name__}"
+        return value._dtype if isinstance(value, Value) else "None" if value is None else type(value).__name__
 
     return " or ".join(dict.fromkeys(kind(value) for value in values))
 

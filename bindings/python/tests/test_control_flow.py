@@ -605,7 +605,7 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (uses_an_index_behind_its_loop, "`i` is the index of the `for` at line"),
     (changes_a_type_in_a_branch, "`y` is i32 or f32 on the paths of the `if` at line"),
     (changes_a_type_in_a_loop, "`y` is f32 in one iteration of the `for` at line"),
-    (chooses_an_array, "`z` is a Update on the paths of the `if`"),
+    (chooses_an_array, "`z` is Update on the paths of the `if`"),
     (changes_a_list, "list `sums` changes in a branch or loop of the device"),
     (breaks_a_loop_of_python, "a `break` that a thread decides is in a loop that Python runs"),
     (returns_a_value, "returns a value; store results"),
