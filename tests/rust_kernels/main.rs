@@ -1,6 +1,7 @@
 //! Kernels in Rust on the CPU and the simulator: algorithms, and what goes wrong.
 
 mod races;
+mod refused;
 
 use millstream::prelude::*;
 use millstream::{Cpu, sim::Sim};

@@ -4,8 +4,10 @@
 //! all bits leaves none. So a kernel has one meaning on all devices ([`millstream_ir::op`]).
 
 use half::{bf16, f16};
+use millstream_client::arguments::Argument;
 use millstream_ir::DType;
 use millstream_ir::scalar::arith::{self, Bits as _, Number as _};
+use millstream_protocol::NativeArgs;
 
 mod sealed {
     pub trait Sealed {}
@@ -59,7 +61,15 @@ pub trait Arithmetic: Scalar {
 /// }
 /// ```
 pub trait Number:
-    Arithmetic + PartialOrd + Default + std::fmt::Debug + Send + Sync + Sealed + 'static
+    Arithmetic
+    + ScalarArgument
+    + PartialOrd
+    + Default
+    + std::fmt::Debug
+    + Send
+    + Sync
+    + Sealed
+    + 'static
 {
 }
 
@@ -333,3 +343,29 @@ macro_rules! halves {
 }
 
 halves! { f16 F16, bf16 Bf16 }
+
+/// A scalar that a launch passes.
+pub trait ScalarArgument: Scalar + Argument {
+    /// Reads it.
+    #[doc(hidden)]
+    fn of(arguments: &NativeArgs<'_>, index: usize) -> Self;
+}
+
+macro_rules! scalar_arguments {
+    ($($t:ty as $passed:ty: $of:expr),*) => {$(
+        impl ScalarArgument for $t {
+            #[inline(always)]
+            fn of(arguments: &NativeArgs<'_>, index: usize) -> Self {
+                let of: fn($passed) -> $t = $of;
+                of(arguments.scalar::<$passed>(index))
+            }
+        }
+    )*};
+}
+
+scalar_arguments! {
+    f64 as f64: |it| it, i64 as i64: |it| it, u64 as u64: |it| it, f32 as f32: |it| it, i32 as i32: |it| it,
+    u32 as u32: |it| it, f16 as f16: |it| it, bf16 as bf16: |it| it, i16 as i16: |it| it, u16 as u16: |it| it,
+    i8 as i8: |it| it, u8 as u8: |it| it, usize as u64: |it| it as usize, isize as i64: |it| it as isize,
+    bool as u8: |it| it != 0
+}

@@ -6,6 +6,7 @@ pub mod convolution;
 pub mod cubecl_book;
 pub mod fluid;
 pub mod language;
+pub mod library;
 pub mod maps;
 pub mod options;
 pub mod rays;
@@ -59,6 +60,15 @@ pub const ALL: &[(&str, Check)] = &[
     ("generics", language::generics_match),
     ("positions", language::positions_match),
     ("jumps", language::jumps_match),
+    ("types", language::types_match),
+    ("kernels: reductions", library::reductions_match),
+    ("kernels: scans", library::scans_match),
+    ("kernels: sorts", library::sorts_match),
+    ("kernels: histograms", library::histograms_match),
+    ("kernels: moves", library::moves_match),
+    ("kernels: matrices", library::matrices_match),
+    ("kernels: convolutions", library::convolutions_match),
+    ("kernels: randoms", library::randoms_match),
 ];
 
 /// Returns random numbers from 0 up to 1, the same of each seed.

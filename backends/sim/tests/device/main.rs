@@ -3,5 +3,7 @@
 
 mod calls;
 mod faults;
+mod functions;
 mod rig;
 mod runs;
+mod threads;
