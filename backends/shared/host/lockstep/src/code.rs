@@ -240,6 +240,8 @@ pub(crate) struct Loops {
     /// With a column, and with a scalar.
     pub(crate) blend: [[Kernel; 4]; 2],
     pub(crate) ramp: Kernel,
+    /// Of elements of four bytes: copies rows of threads, of one element each or of neighbours.
+    pub(crate) rows: Option<[Kernel; 2]>,
     pub(crate) masks: [[Kernel; 2]; 2],
 }
 

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use millstream_loops::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use millstream_loops::level::{Arithmetic, Kernel, Level, Loop, kernel, usual_kernel};
 use millstream_loops::operation::{operand, tile, tile_mut};
 
 use super::by_size;
@@ -65,6 +65,43 @@ pub(crate) fn blend(size: usize, scalar: bool, level: Level) -> Kernel {
     match scalar {
         true => by_size!(size, T => kernel::<Blend<T, true>>(level)),
         false => by_size!(size, T => kernel::<Blend<T, false>>(level)),
+    }
+}
+
+/// Rows of `WIDTH` elements of memory: of one element each if `FILLS`, otherwise of neighbours. `b` is the distance from row to
+/// row, in elements, and the number of elements that the loop writes is `n` rows.
+struct Rows<T, const FILLS: bool, const WIDTH: usize>(PhantomData<T>);
+
+impl<T: Copy, const FILLS: bool, const WIDTH: usize> Loop for Rows<T, FILLS, WIDTH> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        unsafe {
+            let (d, apart) = (tile_mut::<[T; WIDTH]>(d, n), *b.cast::<isize>());
+            let mut from = a.cast::<T>();
+            for row in d {
+                *row = match FILLS {
+                    true => [*from; WIDTH],
+                    false => *from.cast::<[T; WIDTH]>(),
+                };
+                from = from.wrapping_offset(apart);
+            }
+        }
+    }
+}
+
+/// Returns the loop that copies rows of this many elements, if there is one: for those of one element, and for those of
+/// neighbours.
+pub(crate) fn rows(size: usize, width: usize, level: Level) -> Option<[Kernel; 2]> {
+    fn of<T: Copy, const WIDTH: usize>(level: Level) -> Option<[Kernel; 2]> {
+        let fills = usual_kernel::<Rows<T, true, WIDTH>>(level)?;
+        Some([fills, usual_kernel::<Rows<T, false, WIDTH>>(level)?])
+    }
+    match (size, width) {
+        (4, 8) => of::<u32, 8>(level),
+        (4, 16) => of::<u32, 16>(level),
+        (4, 32) => of::<u32, 32>(level),
+        _ => None,
     }
 }
 

@@ -147,7 +147,7 @@ pub(crate) fn compile(function: &Function) -> Code {
         function: function.clone(),
         threads,
         chunk,
-        loops: loops(lower.level),
+        loops: loops(lower.level, function.threads[0]),
         steps,
         leaves: lower.leaves,
         scalars: lower.scalars.len(),
@@ -178,12 +178,13 @@ pub(crate) fn compile(function: &Function) -> Code {
 }
 
 /// Returns the loops that steps do not name.
-fn loops(level: Level) -> Loops {
+fn loops(level: Level, width: u32) -> Loops {
     let sizes = [1, 2, 4, 8];
     Loops {
         fill: sizes.map(|size| kernels::fill(size, level)),
         blend: [false, true].map(|scalar| sizes.map(|size| kernels::blend(size, scalar, level))),
         ramp: kernels::ramp(level),
+        rows: kernels::rows(4, width as usize, level),
         masks: kernels::masks(level),
     }
 }

@@ -282,6 +282,19 @@ impl Machine<'_> {
         for (lane, to) in to.iter().enumerate() {
             let d = self.pointer(*to, rows.thread);
             let strides = [x as isize, y as isize];
+            if let Some(run) = self.code.loops.rows
+                && memory.size == 4
+                && !memory.shared
+                && matches!(x, 0 | 1)
+            {
+                let apart = (&raw const strides[1]).cast();
+                // SAFETY: as below.
+                unsafe {
+                    let from = memory.pointer.add((first + lane) * memory.size);
+                    run[x as usize](d, from, apart, apart, len);
+                }
+                continue;
+            }
             // SAFETY: the corners of the rows are within the memory, so all elements are; the column has one for each thread.
             unsafe { memory.load_rows(first + lane, strides, d, [rows.width, len]) };
         }

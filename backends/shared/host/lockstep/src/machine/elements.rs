@@ -202,16 +202,7 @@ impl Memory {
             unsafe {
                 let (mut from, mut to) = (self.pointer.cast::<T>().add(first), to.cast::<T>());
                 for _ in 0..count {
-                    // Of these widths a row is an instruction or two.
-                    match (x, width) {
-                        (0, 8) => to.cast::<[T; 8]>().write([T::load::<SHARED>(from); 8]),
-                        (0, 16) => to.cast::<[T; 16]>().write([T::load::<SHARED>(from); 16]),
-                        (0, 32) => to.cast::<[T; 32]>().write([T::load::<SHARED>(from); 32]),
-                        (1, 8) if !SHARED => to.copy_from_nonoverlapping(from, 8),
-                        (1, 16) if !SHARED => to.copy_from_nonoverlapping(from, 16),
-                        (1, 32) if !SHARED => to.copy_from_nonoverlapping(from, 32),
-                        _ => load_run::<T, SHARED>(from, x, to, width),
-                    }
+                    load_run::<T, SHARED>(from, x, to, width);
                     (from, to) = (from.wrapping_offset(y), to.wrapping_add(width));
                 }
             }

@@ -110,6 +110,8 @@ pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &N
 fn position_of(cube: &Cube, position: Position, axis: Axis) -> u32 {
     match (position, axis) {
         (Position::Cubes, axis) => cube.counts()[axis as usize],
+        // Without a division.
+        (_, Axis::X) if cube.index() < u64::from(cube.counts()[0]) => cube.index() as u32,
         (_, Axis::X) => cube.x(),
         (_, Axis::Y) => cube.y(),
         (_, Axis::Z) => cube.z(),

@@ -201,17 +201,28 @@ impl Machine<'_> {
     pub(super) fn rows(&self, value: Affine, active: Active) -> Option<Rows> {
         let [width, height, depth] = self.code.function.threads.map(|axis| axis as usize);
         let Active { first, end, .. } = active;
-        let is_whole =
-            (self.first + first).is_multiple_of(width) && (end - first).is_multiple_of(width);
-        if depth > 1 || height == 1 || !is_whole {
+        let is_whole = |thread: usize| thread.is_multiple_of(width);
+        let is_all = end - first == self.code.threads;
+        let are_rows = is_all || (is_whole(self.first + first) && is_whole(end - first));
+        if depth > 1 || height == 1 || !are_rows {
             return None;
         }
         let [x, y, _] = value.strides.map(|stride| self.get(stride) as i64);
+        let row = if is_all {
+            0
+        } else {
+            (self.first + first) / width
+        };
+        let base = self.get(value.base) as i64;
         Some(Rows {
             thread: first,
             width,
-            count: (end - first) / width,
-            first: self.affine(value, first),
+            count: if is_all {
+                height
+            } else {
+                (end - first) / width
+            },
+            first: base.wrapping_add(y.wrapping_mul(row as i64)),
             strides: [x, y],
         })
     }
