@@ -3,5 +3,6 @@
 
 mod calls;
 mod faults;
+mod functions;
 mod rig;
 mod runs;
