@@ -243,7 +243,7 @@ impl Visitor for Writer<'_> {
             && let Some(life) = self.lives[column]
         {
             let known = self.columns[column];
-            *swaps = life.last == self.now && !known.is_variable && !known.is_direct;
+            *swaps = life.last == self.now && !known.is_direct;
         }
     }
 }

@@ -65,8 +65,6 @@ struct Column {
     size: u32,
     /// Whether its content must remain from the begin of a chunk to its end.
     is_fixed: bool,
-    /// Whether it belongs to a variable.
-    is_variable: bool,
     /// Whether it may be a buffer's memory.
     is_direct: bool,
 }
@@ -206,10 +204,8 @@ impl Lower<'_> {
                 Home::Scalar(place)
             } else {
                 let column = self.new_column(array.dtype);
-                let known = &mut self.columns[(column.place & !UNPLACED) as usize];
-                known.is_variable = true;
                 if !self.survey.begins_stored[index] {
-                    known.is_fixed = true;
+                    self.columns[(column.place & !UNPLACED) as usize].is_fixed = true;
                     zeros.push(column);
                 }
                 Home::Column(column)
@@ -330,7 +326,6 @@ impl Lower<'_> {
         self.columns.push(Column {
             size,
             is_fixed: false,
-            is_variable: false,
             is_direct: false,
         });
         let place = (self.columns.len() - 1) as Place | UNPLACED;

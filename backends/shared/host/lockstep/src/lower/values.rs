@@ -32,6 +32,10 @@ impl Lower<'_> {
             Op::Lane(a, lane) => vec![self.values[*a as usize][usize::from(*lane)]],
             Op::Splat(a) => vec![self.values[*a as usize][0]; of.lanes.into()],
             Op::Pack(all) => all.iter().map(|a| self.values[*a as usize][0]).collect(),
+            // Only integers are affine.
+            Op::Bits(a) if !is_index(of.dtype) => {
+                lanes.map(|lane| self.plain((*a, lane))).collect()
+            }
             Op::Bits(a) => self.values[*a as usize].clone(),
             Op::Reduce(scope, op, a) => vec![self.reduce(*scope, *op, *a)],
             _ => lanes.map(|lane| self.lane(of.dtype, op, lane)).collect(),
@@ -108,6 +112,15 @@ impl Lower<'_> {
         let current = self.open.len() - 1;
         self.open[current].written.push(key);
         operand
+    }
+
+    /// Returns a lane that is neither affine nor a test.
+    fn plain(&mut self, key: (ValueId, u8)) -> Lane {
+        let operand = self.operand(key);
+        match operand.is_scalar() {
+            true => Lane::Scalar(operand.place),
+            false => Lane::Column(operand),
+        }
     }
 
     /// Writes a lane that is affine or a test to a column.

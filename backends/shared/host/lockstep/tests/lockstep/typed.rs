@@ -12,7 +12,7 @@ use crate::run;
 
 /// The number of random functions if `MILLSTREAM_SEEDS` is not set.
 const FUNCTIONS: u64 = 100;
-/// The elements of a buffer that is read.
+/// The elements of a buffer that is read, besides eight for each thread.
 const READ_LEN: i64 = 64;
 /// The elements of a thread in a buffer that is written.
 const OWN_LEN: i64 = 8;
@@ -116,7 +116,9 @@ struct Scope<'k> {
     sums: Vec<MemoryRef<'k>>,
     vars: Vec<Var<'k>>,
     locals: Vec<MemoryRef<'k>>,
-    /// The thread in its cube, and in the launch.
+    /// The axes of the thread, the thread in its cube, and in the launch.
+    axes: [Val<'k>; 3],
+    threads: i64,
     me: Val<'k>,
     own: Val<'k>,
     depth: usize,
@@ -157,7 +159,7 @@ impl Writer {
         let indexed = || types.iter().copied().enumerate();
         let reads = indexed().map(|(nth, of)| k.read(named("r", nth), of));
         let reads: Vec<_> = reads.collect();
-        indexed().for_each(|(nth, of)| buffer(of, READ_LEN, nth as u64 + self.state));
+        indexed().for_each(|(nth, of)| buffer(of, READ_LEN + 8 * all, nth as u64 + self.state));
         let writes: Vec<_> = indexed()
             .map(|(nth, of)| k.update(named("w", nth), of))
             .collect();
@@ -184,6 +186,8 @@ impl Writer {
             reads,
             writes,
             sums,
+            axes: [x, y, z],
+            threads: count.into(),
             me,
             own,
             depth: 0,
@@ -224,8 +228,9 @@ impl Writer {
         let value = self.of_type(k, scope, Type::one(shared[nth].dtype()));
         shared[nth].set(scope.me, value);
         k.barrier();
-        let at = match self.draw(3) {
+        let at = match self.draw(4) {
             0 => -scope.me + i64::from(count - 1),
+            2 => scope.axes[1],
             1 => k.constant(0),
             _ => self.index(k, scope, count.into(), 1),
         };
@@ -283,6 +288,20 @@ impl Writer {
         // Without the sign: the remainder of `i64::MIN` would be negative.
         let value = value.binary(BinaryOp::And, i64::MAX) % whole;
         value * lanes
+    }
+
+    /// Returns an affine index, whose product with 4 is in bounds of every buffer that is read.
+    fn affine<'k>(&mut self, scope: &Scope<'k>) -> Val<'k> {
+        let [x, y, z] = scope.axes;
+        match self.draw(7) {
+            0 => scope.own,
+            1 => scope.own + self.draw(16) as i64,
+            2 => scope.own * 2,
+            3 => -scope.me + scope.threads,
+            4 => x + y * 3 + z * 2,
+            5 => x * 2 + y,
+            _ => y + 1,
+        }
     }
 
     fn condition<'k>(&mut self, k: &'k Builder, scope: &Scope<'k>) -> Val<'k> {
@@ -396,17 +415,21 @@ impl Writer {
     fn load<'k>(&mut self, k: &'k Builder, scope: &mut Scope<'k>) {
         let nth = self.draw(3) as usize;
         let lanes = self.lanes(scope.reads[nth].dtype());
-        let made = match self.draw(4) {
+        let made = match self.draw(6) {
             0 => {
                 let at = self.index(k, scope, OWN_LEN, lanes.into());
                 scope.writes[nth].get_wide(scope.own * OWN_LEN + at, lanes)
             }
-            1 => {
+            2 => {
                 let at = self.index(k, scope, LOCAL_LEN, lanes.into());
                 scope.locals[nth].get_wide(at, lanes)
             }
-            _ => {
+            1 => {
                 let at = self.index(k, scope, READ_LEN, lanes.into());
+                scope.reads[nth].get_wide(at, lanes)
+            }
+            _ => {
+                let at = self.affine(scope) * i64::from(lanes);
                 scope.reads[nth].get_wide(at, lanes)
             }
         };
