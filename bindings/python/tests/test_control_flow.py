@@ -199,11 +199,11 @@ def odd_names(v: Any) -> Any:
     for TARGET in range(v % 5):
         TEST = TARGET + BODY
         VALUE = TEST if TEST > 1 else BODY
-        BODY = VALUE + 1
+        BODY = VALUE + 1  # pyright: ignore[reportConstantRedefinition]
     if v > 3:
         NAME = BODY
     else:
-        NAME = v
+        NAME = v  # pyright: ignore[reportConstantRedefinition]
     return NAME
 
 
