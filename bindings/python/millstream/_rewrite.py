@@ -19,6 +19,7 @@ import __future__
 
 import ast
 import inspect
+import re
 import textwrap
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -172,10 +173,11 @@ class _Substitution(ast.NodeTransformer):
 
 
 def _made(text: str, origin: ast.AST, **parts: Any) -> list[ast.stmt]:
-    """Returns statements from their text, at the lines of another one. Names stand for parts of it."""
+    """Returns statements from their text, at the lines of another one. A name such as `<BODY>` stands for a part of it."""
     made: list[ast.stmt] = []
-    for node in ast.parse(textwrap.dedent(text)).body:
-        new = _Substitution(origin, parts).visit(node)
+    named = {f"__ms_{name}__": part for name, part in parts.items()}
+    for node in ast.parse(re.sub("<([A-Z]+)>", r"__ms_\1__", textwrap.dedent(text))).body:
+        new = _Substitution(origin, named).visit(node)
         made.extend(new if isinstance(new, list) else [new])
     return made
 
@@ -226,7 +228,7 @@ class _Function(ast.NodeTransformer):
         node.body = _made(head, node) + _made(
             f"""
             with __ms__.Frame({node.name!r}, {key!r}, {self.is_kernel}, {self.is_left_early}) as __ms_frame__:
-                BODY
+                <BODY>
                 if __ms_frame__.returns({RESULT}):
                     return __ms_frame__.value
             """,
@@ -266,13 +268,13 @@ class _Function(ast.NodeTransformer):
         name = self.temporary()
         return _made(
             f"""
-            {name} = __ms__.branch(TEST, {tuple(names)!r}, {_tuple(names)})
+            {name} = __ms__.branch(<TEST>, {tuple(names)!r}, {_tuple(names)})
             if {name}.then():
-                BODY
+                <BODY>
                 {name}.end({values})
             if {name}.otherwise():
                 {_tuple(names)} = {name}.entry
-                ELSE
+                <ELSE>
                 {name}.end({values})
             {_tuple(names)} = {name}.after()
             """,
@@ -301,8 +303,8 @@ class _Function(ast.NodeTransformer):
             {name} = __ms__.While({tuple(names)!r}, {_tuple(names)})
             while {name}.round():
                 {_tuple(names)} = {name}.start({values})
-                if {name}.test(TEST):
-                    BODY
+                if {name}.test(<TEST>):
+                    <BODY>
                     {name}.end({values})
             {_tuple(names)} = {name}.after({values})
             """,
@@ -329,10 +331,10 @@ class _Function(ast.NodeTransformer):
         behind = "\n            ".join(f"{index} = {name}.index({index}, {index!r})" for index in indices)
         return _made(
             f"""
-            {name} = __ms__.For(ITERABLE, {tuple(names)!r}, {_tuple(names)})
-            for TARGET in {name}:
+            {name} = __ms__.For(<ITERABLE>, {tuple(names)!r}, {_tuple(names)})
+            for <TARGET> in {name}:
                 {_tuple(names)} = {name}.start({values})
-                BODY
+                <BODY>
                 {name}.end({values})
             {_tuple(names)} = {name}.after({values})
             {behind}
@@ -355,7 +357,7 @@ class _Function(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> Any:
         value = ast.copy_location(ast.Constant(None), node) if node.value is None else self.visit(node.value)
-        return _made("if __ms_frame__.returns(VALUE):\n    return __ms_frame__.value", node, VALUE=value)
+        return _made("if __ms_frame__.returns(<VALUE>):\n    return __ms_frame__.value", node, VALUE=value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         if not isinstance(node.target, ast.Name):
@@ -369,7 +371,7 @@ class _Function(ast.NodeTransformer):
             return ast.copy_location(ast.Pass(), node)
         if not isinstance(node.target, ast.Name):
             return ast.copy_location(ast.Assign([self.visit(node.target)], self.visit(node.value)), node)
-        text = f"{node.target.id} = __ms__.typed(lambda: ANNOTATION, VALUE)"
+        text = f"{node.target.id} = __ms__.typed(lambda: <ANNOTATION>, <VALUE>)"
         return _made(text, node, ANNOTATION=node.annotation, VALUE=self.visit(node.value))
 
     # Expressions.
@@ -388,12 +390,12 @@ class _Function(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> Any:
         if isinstance(node.ctx, ast.Load) and node.id in self.used:
-            return self.expression(node, "__ms__.use(NAME)", NAME=node)
+            return self.expression(node, "__ms__.use(<NAME>)", NAME=node)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         arms = {"THEN": self.delayed(node.body), "ELSE": self.delayed(node.orelse)}
-        return self.expression(node, "__ms__.choose(TEST, THEN, ELSE)", TEST=self.visit(node.test), **arms)
+        return self.expression(node, "__ms__.choose(<TEST>, <THEN>, <ELSE>)", TEST=self.visit(node.test), **arms)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         name = "and_" if isinstance(node.op, ast.And) else "or_"
@@ -405,7 +407,7 @@ class _Function(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         if not isinstance(node.op, ast.Not):
             return self.generic_visit(node)
-        return self.expression(node, "__ms__.not_(VALUE)", VALUE=self.visit(node.operand))
+        return self.expression(node, "__ms__.not_(<VALUE>)", VALUE=self.visit(node.operand))
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         if len(node.ops) == 1:
@@ -419,5 +421,5 @@ class _Function(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
         if isinstance(node.func, (ast.Name, ast.Attribute)):
-            node.func = self.expression(node.func, "__ms__.call(FUNCTION)", FUNCTION=node.func)
+            node.func = self.expression(node.func, "__ms__.call(<FUNCTION>)", FUNCTION=node.func)
         return node

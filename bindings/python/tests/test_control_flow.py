@@ -194,6 +194,19 @@ def unassigned_until_later(v: Any) -> Any:
     return v
 
 
+def odd_names(v: Any) -> Any:
+    BODY = 1
+    for TARGET in range(v % 5):
+        TEST = TARGET + BODY
+        VALUE = TEST if TEST > 1 else BODY
+        BODY = VALUE + 1  # pyright: ignore[reportConstantRedefinition]
+    if v > 3:
+        NAME = BODY
+    else:
+        NAME = v  # pyright: ignore[reportConstantRedefinition]
+    return NAME
+
+
 def divides(v: Any) -> Any:
     i = v - 100
     while i < 90:
@@ -205,7 +218,7 @@ def divides(v: Any) -> Any:
 
 FUNCTIONS: list[Callable[[Any], Any]] = [
     branches, returns_early, returns_from_loops, breaks_and_continues, collatz, endless, endless_return, logic,
-    nested_ternaries, ranges, swaps, tuples, named_tuples, python_values, minimum, walrus, unassigned_until_later, divides,
+    nested_ternaries, ranges, swaps, tuples, named_tuples, python_values, minimum, walrus, unassigned_until_later, odd_names, divides,
 ]  # fmt: skip
 
 
