@@ -1,4 +1,8 @@
 //! Kernels in Rust on the CPU and the simulator: algorithms, and what goes wrong.
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, `unwrap` states the expected outcome"
+)]
 
 mod races;
 mod random;

@@ -6,7 +6,7 @@ use millstream::__kernel::call::{Definition, launch, program};
 use millstream::__kernel::number::Scalar;
 use millstream::ir::Program;
 use millstream::prelude::*;
-use millstream::{Argument, ComputeClient, CubeCount, Element, Error, Kernel, KernelHandle};
+use millstream::{ComputeClient, CubeCount, Element, Error, Kernel, KernelHandle};
 use millstream_random_kernel_macros::random_kernels;
 use millstream_random_kernel_trees::dice::Dice;
 use millstream_random_kernel_trees::run::{self, Arguments};
@@ -74,19 +74,27 @@ impl On<'_> {
         let launched = self
             .stream
             .launch_with(&kernel, CubeCount::d1(cubes), |writer| {
-                call.write(writer)?;
-                threads.write(writer)?;
+                call.write(threads.into(), writer)?;
                 Ok(true)
             });
         launched.map(drop)
     }
 }
 
+/// Runs all kernels on a device, and returns what is wrong, which is nothing.
+pub fn wrong_on(device: &Device, as_program: bool) -> String {
+    let wrong = KERNELS.iter().filter_map(|kernel| {
+        let why = check(kernel, device, as_program).err()?;
+        Some(format!("seed {}: {why}\n", kernel.seed))
+    });
+    wrong.collect()
+}
+
 /// Runs a kernel, and compares its results with the interpreter's. `as_program`: as a program, also on the CPU.
 ///
 /// # Errors
 /// They differ: the message has the first difference and the text of the kernel.
-pub fn check(kernel: &RandomKernel, device: &Device, as_program: bool) -> Result<(), String> {
+fn check(kernel: &RandomKernel, device: &Device, as_program: bool) -> Result<(), String> {
     let tree = millstream_random_kernel_trees::kernel(kernel.seed);
     let client = device.new_client();
     let stream = client.new_stream();

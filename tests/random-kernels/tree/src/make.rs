@@ -45,7 +45,8 @@ pub fn kernel(seed: u64) -> Kernel {
     let mut body = Vec::new();
     for (index, buffer) in buffers.iter().enumerate() {
         if buffer.mode == Mode::Whole {
-            let value = maker.expr(buffer.of, 2);
+            // Each thread has to store.
+            let value = maker.without_jumps(|it| it.expr(buffer.of, 2));
             body.push(Statement::Assign(Place::Own(index), None, value));
         }
     }
