@@ -33,6 +33,7 @@
 //! | clients, streams, answers, recordings, cancellation | [`ComputeClient`], [`Stream`], [`Pending`] | [`stream`] |
 //! | buffers, their elements and limits | [`Handle`], [`MemoryOptions`] | [`memory`] |
 //! | kernels as Rust functions | [`macro@kernel`], [`prelude`] | the guide's page "Kernels" |
+//! | kernels that there are: sums, sorting, .. | [`kernels::sum`] | [`kernels`], with the feature `kernels` |
 //! | kernels by hand, launch arguments | [`Kernel`], [`CubeCount`] | [`mod@kernel`], [`tensor_map`] |
 //! | errors and failures | [`Error`], [`Failure`] | [`error`](mod@error) |
 //! | statistics, profiles, timelines | [`report::Stats`], [`report::Profile`] | [`report`], [`timeline`] |
@@ -50,6 +51,9 @@
 //!
 //! The [guide](https://github.com/millstream/millstream/blob/main/docs/guide/SUMMARY.md) has a page for each subject.
 
+#[cfg(feature = "kernels")]
+extern crate self as millstream; // the path in what `#[kernel]` writes
+
 mod any;
 pub mod backend;
 #[cfg(feature = "cuda")]
@@ -57,6 +61,8 @@ pub mod cuda;
 #[cfg(feature = "instances")]
 #[doc(hidden)]
 pub mod instances;
+#[cfg(feature = "kernels")]
+pub mod kernels;
 pub mod metrics;
 pub mod prelude;
 pub mod timeline;
@@ -99,6 +105,7 @@ pub use millstream_client::arguments::{
 };
 pub use millstream_client::{KernelHandle, Tensor, TensorSpec, TypedKernel};
 pub use millstream_kernel::kernel;
+pub use millstream_kernel::number::{Float, Int, Number};
 pub use millstream_protocol::{
     Access, AllocationMode, CancelToken, Cube, CubeShape, DeviceOptions, DeviceProperties, Element,
     Health, Kernel, MemoryOptions, Metadata, NativeArgs, Priority, Source, Strategy, bf16, f16,
@@ -217,5 +224,6 @@ mod guide {
         #[cfg(feature = "vulkan")]
         vulkan: "vulkan.md";
         graph: "graph.md";
+        functions: "functions.md";
     }
 }

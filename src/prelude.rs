@@ -1,4 +1,3 @@
 //! What a program with kernels of its own needs: `use millstream::prelude::*`.
 
-pub use crate::{Device, Handle, Stream, kernel, open_any};
-pub use millstream_kernel::number::{Float, Int, Number};
+pub use crate::{Device, Float, Handle, Int, Number, Stream, kernel, open_any};

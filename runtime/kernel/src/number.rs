@@ -4,8 +4,10 @@
 //! all bits leaves none. So a kernel has one meaning on all devices ([`millstream_ir::op`]).
 
 use half::{bf16, f16};
+use millstream_client::arguments::Argument;
 use millstream_ir::DType;
 use millstream_ir::scalar::arith::{self, Bits as _, Number as _};
+use millstream_protocol::NativeArgs;
 
 mod sealed {
     pub trait Sealed {}
@@ -59,7 +61,15 @@ pub trait Arithmetic: Scalar {
 /// }
 /// ```
 pub trait Number:
-    Arithmetic + PartialOrd + Default + std::fmt::Debug + Send + Sync + Sealed + 'static
+    Arithmetic
+    + ScalarArgument
+    + PartialOrd
+    + Default
+    + std::fmt::Debug
+    + Send
+    + Sync
+    + Sealed
+    + 'static
 {
 }
 
@@ -87,6 +97,8 @@ pub trait Bits: Copy + 'static {
 
 /// A float of a kernel: `f32`, `f64`, and the halves, which compute as `f32` and round each result.
 pub trait Float: Number {
+    /// The unsigned integer with as many bits.
+    type Word: Int;
     /// Applies a function of `f64` or `f32`.
     #[doc(hidden)]
     fn apply(self, narrow: impl FnOnce(f32) -> f32, wide: impl FnOnce(f64) -> f64) -> Self;
@@ -261,10 +273,11 @@ integers! {
 }
 
 macro_rules! floats {
-    ($($t:ident $dtype:ident, $narrow:ident $wide:ident => $apply:expr),*) => {$(
+    ($($t:ident $dtype:ident $word:ident, $narrow:ident $wide:ident => $apply:expr),*) => {$(
         arithmetic!($t as $t, $dtype, |bits| $t::from_bits(bits as _), |value| u64::from(value.to_bits()));
 
         impl Float for $t {
+            type Word = $word;
             #[inline(always)]
             fn apply(self, $narrow: impl FnOnce(f32) -> f32, $wide: impl FnOnce(f64) -> f64) -> Self {
                 $apply(self)
@@ -277,7 +290,7 @@ macro_rules! floats {
     )*};
 }
 
-floats! { f32 F32, narrow _wide => narrow, f64 F64, _narrow wide => wide }
+floats! { f32 F32 u32, narrow _wide => narrow, f64 F64 u64, _narrow wide => wide }
 
 macro_rules! halves {
     ($($t:ident $dtype:ident),*) => {$(
@@ -314,6 +327,7 @@ macro_rules! halves {
         }
 
         impl Float for $t {
+            type Word = u16;
             #[inline(always)]
             fn apply(self, narrow: impl FnOnce(f32) -> f32, _wide: impl FnOnce(f64) -> f64) -> Self {
                 $t::from_f32(narrow(self.to_f32()))
@@ -329,3 +343,29 @@ macro_rules! halves {
 }
 
 halves! { f16 F16, bf16 Bf16 }
+
+/// A scalar that a launch passes.
+pub trait ScalarArgument: Scalar + Argument {
+    /// Reads it.
+    #[doc(hidden)]
+    fn of(arguments: &NativeArgs<'_>, index: usize) -> Self;
+}
+
+macro_rules! scalar_arguments {
+    ($($t:ty as $passed:ty: $of:expr),*) => {$(
+        impl ScalarArgument for $t {
+            #[inline(always)]
+            fn of(arguments: &NativeArgs<'_>, index: usize) -> Self {
+                let of: fn($passed) -> $t = $of;
+                of(arguments.scalar::<$passed>(index))
+            }
+        }
+    )*};
+}
+
+scalar_arguments! {
+    f64 as f64: |it| it, i64 as i64: |it| it, u64 as u64: |it| it, f32 as f32: |it| it, i32 as i32: |it| it,
+    u32 as u32: |it| it, f16 as f16: |it| it, bf16 as bf16: |it| it, i16 as i16: |it| it, u16 as u16: |it| it,
+    i8 as i8: |it| it, u8 as u8: |it| it, usize as u64: |it| it as usize, isize as i64: |it| it as isize,
+    bool as u8: |it| it != 0
+}

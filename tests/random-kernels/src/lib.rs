@@ -6,7 +6,7 @@ use millstream::__kernel::call::{Definition, launch, program};
 use millstream::__kernel::number::Scalar;
 use millstream::ir::Program;
 use millstream::prelude::*;
-use millstream::{Argument, ComputeClient, CubeCount, Element, Error, Kernel, KernelHandle};
+use millstream::{ComputeClient, CubeCount, Element, Error, Kernel, KernelHandle};
 use millstream_random_kernel_macros::random_kernels;
 use millstream_random_kernel_trees::dice::Dice;
 use millstream_random_kernel_trees::run::{self, Arguments};
@@ -74,8 +74,7 @@ impl On<'_> {
         let launched = self
             .stream
             .launch_with(&kernel, CubeCount::d1(cubes), |writer| {
-                call.write(writer)?;
-                threads.write(writer)?;
+                call.write(threads.into(), writer)?;
                 Ok(true)
             });
         launched.map(drop)

@@ -297,10 +297,13 @@ fn definition(
         Mode::Update => quote!(::millstream::update(&*self.#name)),
         Mode::Atomic => quote!(::millstream::update(self.#name)),
     });
-    let values = function.scalars().map(|(name, _)| quote!(self.#name));
+    let values = function
+        .scalars()
+        .map(|(name, _)| quote!(::millstream::__kernel::number::Scalar::bits(self.#name)));
     let lens = function
         .buffers()
-        .map(|(name, ..)| quote!(self.#name.len()));
+        .map(|(name, ..)| quote!(self.#name.len() as u64));
+    let counts = (0..axes).map(|axis| quote!(__threads.along(#axis)));
     quote! {
         type Key = #name<'static #(, #arguments)*>;
         const NAME: &'static str = #text;
@@ -323,12 +326,11 @@ fn definition(
         #[inline(always)]
         fn write<'h>(
             &'h self,
+            __threads: ::millstream::__kernel::call::Threads,
             __writer: &mut ::millstream::kernel::ArgumentWriter<'_, 'h>,
         ) -> ::core::result::Result<(), ::std::boxed::Box<::millstream::Error>> {
             #(::millstream::Argument::write(&#written, __writer)?;)*
-            #(::millstream::Argument::write(&#values, __writer)?;)*
-            #(::millstream::Argument::write(&#lens, __writer)?;)*
-            ::core::result::Result::Ok(())
+            __writer.words(&[#(#values,)* #(#lens,)* #(#counts,)*])
         }
     }
 }
@@ -500,14 +502,14 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
         #allowed
         impl #name {
             #[inline(always)]
-            pub fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
+            #visibility fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
                 Self::__plain::<#(#arguments),*>(#(#names),*).0
             }
 
             #inner
             #constant
 
-            pub fn traced<'__k #(, #declared)*>(
+            #visibility fn traced<'__k #(, #declared)*>(
                 __k: ::millstream::__kernel::traced::Tracer<'__k>,
                 #(#traced_params),*
             ) -> #output_traced #bounds #traced

@@ -276,12 +276,12 @@ impl Ty {
             false => Some(self.int(a).cmp(&self.int(b))),
         };
         match op {
-            Compare::Eq => order.is_some_and(|it| it.is_eq()),
-            Compare::Ne => !order.is_some_and(|it| it.is_eq()),
-            Compare::Lt => order.is_some_and(|it| it.is_lt()),
-            Compare::Le => order.is_some_and(|it| it.is_le()),
-            Compare::Gt => order.is_some_and(|it| it.is_gt()),
-            Compare::Ge => order.is_some_and(|it| it.is_ge()),
+            Compare::Eq => order.is_some_and(std::cmp::Ordering::is_eq),
+            Compare::Ne => !order.is_some_and(std::cmp::Ordering::is_eq),
+            Compare::Lt => order.is_some_and(std::cmp::Ordering::is_lt),
+            Compare::Le => order.is_some_and(std::cmp::Ordering::is_le),
+            Compare::Gt => order.is_some_and(std::cmp::Ordering::is_gt),
+            Compare::Ge => order.is_some_and(std::cmp::Ordering::is_ge),
         }
     }
 
