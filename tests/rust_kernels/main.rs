@@ -1,6 +1,7 @@
 //! Kernels in Rust on the CPU and the simulator: algorithms, and what goes wrong.
 
 mod races;
+mod random;
 mod refused;
 
 use millstream::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_client::arguments::{Argument as _, ArgumentWriter, CubeCount};
+use millstream_client::arguments::{ArgumentWriter, CubeCount};
 use millstream_client::{PreparedKernel, Recorder, Stream};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Builder, Function};

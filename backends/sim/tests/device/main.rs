@@ -3,7 +3,6 @@
 
 mod calls;
 mod faults;
-mod functions;
 mod rig;
 mod runs;
 mod threads;

@@ -32,7 +32,7 @@ fn exp_parts<A: Arithmetic>(x: f64) -> (f64, f64) {
 
 /// e^x, if [`exp_is_usual`].
 #[inline(always)]
-pub(crate) fn exp_usual<A: Arithmetic>(x: f64) -> f64 {
+pub fn exp_usual<A: Arithmetic>(x: f64) -> f64 {
     let (fraction, whole) = exp_parts::<A>(x);
     let scale = (whole.to_bits() << 52).wrapping_add(1_f64.to_bits());
     fraction * f64::from_bits(scale)
@@ -40,13 +40,13 @@ pub(crate) fn exp_usual<A: Arithmetic>(x: f64) -> f64 {
 
 /// Returns `true` if neither the result nor its scale overflows or is subnormal.
 #[inline(always)]
-pub(crate) fn exp_is_usual(x: f64) -> bool {
+pub fn exp_is_usual(x: f64) -> bool {
     x.abs() <= 708.0
 }
 
 /// e^x for any x. The scale is applied in two halves, so that subnormal results are correct.
 #[inline(always)]
-pub(crate) fn exp<A: Arithmetic>(x: f64) -> f64 {
+pub fn exp<A: Arithmetic>(x: f64) -> f64 {
     // NaN is preserved.
     let x = if x < -746.0 { -746.0 } else { x };
     let x = if x > 710.0 { 710.0 } else { x };

@@ -3,9 +3,9 @@
 //! Most functions have a fast path for *usual* values and a form for all values, so that a tile of usual values, as
 //! most are, does not pay for special cases. Errors are below two units in the last place (`tests` sweep over them).
 
-pub(crate) mod f32;
-pub(crate) mod f64;
-pub(crate) mod power;
+pub mod f32;
+pub mod f64;
+pub mod power;
 
 use crate::level::Arithmetic;
 use millstream_ir::scalar::arith::Number;
@@ -19,6 +19,3 @@ fn polynomial<A: Arithmetic, T: Number>(coefficients: &[T], x: T) -> T {
     }
     p
 }
-
-#[cfg(test)]
-mod tests;

@@ -33,7 +33,7 @@ const EXPONENT_MAX: f64 = 125.0;
 /// Returns x^y, and whether the result is valid. It is not if x is subnormal or not finite, y is not finite, or the
 /// result is subnormal or too large.
 #[inline(always)]
-pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
+pub fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
     /// The mantissa is scaled to between the roots of 1/2 and 2.
     const ROOT_HALF: u32 = 0x3f35_04f3;
     let (is_zero, far) = (x == 0.0, x.abs());
@@ -73,7 +73,7 @@ pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
 
 /// x^y for any x and y.
 #[inline(always)]
-pub(crate) fn power<A: Arithmetic>(x: f32, y: f32) -> f32 {
+pub fn power<A: Arithmetic>(x: f32, y: f32) -> f32 {
     match power_usual::<A>(x, y) {
         (found, true) => found,
         _ => x.powf(y),

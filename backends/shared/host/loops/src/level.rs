@@ -7,7 +7,7 @@ use millstream_ir::scalar::arith::Number;
 
 /// A level of instruction sets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Level {
+pub enum Level {
     /// The target of the build.
     Base,
     /// AVX2 and FMA: x86-64-v3.
@@ -21,7 +21,7 @@ const V3_ELEMENTS: u8 = 8;
 
 impl Level {
     /// Returns the highest level of this processor. Cheap: the standard library caches its detection.
-    pub(crate) fn of_processor() -> Self {
+    pub fn of_processor() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
@@ -38,7 +38,7 @@ impl Level {
 
     /// Returns the 4-byte elements per register of the levels below this one, down to AVX2. Narrower registers can be
     /// faster, because wide ones may lower the processor's frequency.
-    pub(crate) fn narrower(self) -> &'static [u8] {
+    pub fn narrower(self) -> &'static [u8] {
         match self {
             Level::V4 => &[V3_ELEMENTS],
             Level::Base | Level::V3 => &[],
@@ -46,7 +46,7 @@ impl Level {
     }
 
     /// Returns the level whose registers have this many 4-byte elements, or this level.
-    pub(crate) fn of_vectors(self, elements: Option<u8>) -> Self {
+    pub fn of_vectors(self, elements: Option<u8>) -> Self {
         match elements {
             Some(V3_ELEMENTS) => self.min(Level::V3),
             _ => self,
@@ -56,10 +56,11 @@ impl Level {
 
 /// How `a * b + c` is computed where rounding once is as good as twice. That is only inside functions such as `exp`:
 /// operations that users write are never contracted.
-pub(crate) trait Arithmetic {
+pub trait Arithmetic {
     /// Whether it is one instruction, which rounds once.
     const IS_FUSED: bool;
 
+    /// Returns `a * b + c`.
     #[inline(always)]
     fn mul_add<T: Number>(a: T, b: T, c: T) -> T {
         match Self::IS_FUSED {
@@ -70,14 +71,14 @@ pub(crate) trait Arithmetic {
 }
 
 /// With one instruction.
-pub(crate) struct Fused;
+pub struct Fused;
 
 impl Arithmetic for Fused {
     const IS_FUSED: bool = true;
 }
 
 /// With the instructions of the baseline: one on every architecture other than x86.
-pub(crate) struct Baseline;
+pub struct Baseline;
 
 impl Arithmetic for Baseline {
     const IS_FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
@@ -85,10 +86,10 @@ impl Arithmetic for Baseline {
 
 /// A compiled loop over `n` elements: writes to its first argument, computed from the others. The number of elements
 /// behind each depends on the loop. Written memory overlaps no memory that is read, unless the loop says so.
-pub(crate) type Kernel = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize);
+pub type Kernel = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize);
 
 /// A loop, written once for all levels.
-pub(crate) trait Loop {
+pub trait Loop {
     /// Runs the loop.
     ///
     /// # Safety
@@ -97,7 +98,7 @@ pub(crate) trait Loop {
 }
 
 /// Returns the code of a loop for a level.
-pub(crate) fn kernel<L: Loop>(level: Level) -> Kernel {
+pub fn kernel<L: Loop>(level: Level) -> Kernel {
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::V3 => at_v3::<L>,
@@ -105,6 +106,15 @@ pub(crate) fn kernel<L: Loop>(level: Level) -> Kernel {
         Level::V4 => at_v4::<L>,
         _ => at_base::<L>,
     }
+}
+
+/// Returns the code of a loop for one level, where compiling it for each takes too long: for AVX2, or for the target of the
+/// build on other architectures than x86-64. `None` if the processor lacks AVX2.
+pub fn usual_kernel<L: Loop>(level: Level) -> Option<Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    return (level >= Level::V3).then_some(at_v3::<L>);
+    #[cfg(not(target_arch = "x86_64"))]
+    return (level == Level::Base).then_some(at_base::<L>);
 }
 
 unsafe fn at_base<L: Loop>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {

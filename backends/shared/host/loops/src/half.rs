@@ -1,14 +1,17 @@
 //! IEEE half-precision floats as bits, converted without branches, so that loops vectorize: the conversions of the crate
 //! `half` call the processor's instructions element by element. Those of its `bf16` vectorize.
 
+pub use ::half::bf16;
+
 /// IEEE half precision.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(transparent)]
-pub(crate) struct F16(pub(crate) u16);
+pub struct F16(pub u16);
 
 impl F16 {
+    /// Returns the value, exactly.
     #[inline(always)]
-    pub(crate) fn to_f32(self) -> f32 {
+    pub fn to_f32(self) -> f32 {
         /// 2^112: exponents of halves are biased by 15, those of `f32` by 127.
         const REBIAS: f32 = f32::from_bits((254 - 15) << 23);
         let magnitude = u32::from(self.0 & 0x7fff) << 13;
@@ -23,8 +26,9 @@ impl F16 {
         f32::from_bits(scaled | special | sign)
     }
 
+    /// Returns the nearest half, ties to even.
     #[inline(always)]
-    pub(crate) fn of_f32(value: f32) -> Self {
+    pub fn of_f32(value: f32) -> Self {
         /// From here on the result is infinity.
         const OVER: u32 = (127 + 16) << 23;
         /// Below, the result is subnormal: an addition rounds it at the right bit.
@@ -54,7 +58,6 @@ impl F16 {
 
 #[cfg(test)]
 mod tests {
-    use half::bf16;
     use millstream_ir::DType;
     use millstream_ir::scalar::Number;
 

@@ -3,14 +3,15 @@
 use super::polynomial;
 use crate::level::Arithmetic;
 
-pub(crate) const LOG2_E: f32 = std::f32::consts::LOG2_E;
+/// The base-2 logarithm of e.
+pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// ln 2 in two parts. The first has so few bits that its product with an exponent is exact.
-pub(crate) const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+pub const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 /// 1.5 * 2^23: adding it rounds to a whole number, which then lies in the low bits.
-pub(crate) const WHOLE: f32 = 12_582_912.0;
+pub const WHOLE: f32 = 12_582_912.0;
 
 /// Coefficients of (e^f - 1 - f) / f^2, the highest first (Cephes).
-pub(crate) const EXP: [f32; 6] = [
+pub const EXP: [f32; 6] = [
     1.987_569_1e-4,
     1.398_199_9e-3,
     8.333_452e-3,
@@ -20,7 +21,7 @@ pub(crate) const EXP: [f32; 6] = [
 ];
 
 /// Coefficients of (tanh x - x) / x^3 in powers of x^2, the highest first (after N. Juffa).
-pub(crate) const TANH: [f32; 4] = [
+pub const TANH: [f32; 4] = [
     1.573_944e-2,
     -5.230_255_8e-2,
     1.331_524_7e-1,
@@ -53,7 +54,7 @@ fn exp_usual<A: Arithmetic>(x: f32) -> f32 {
 
 /// e^x for any x. The scale is applied in two halves, so that subnormal results are correct.
 #[inline(always)]
-pub(crate) fn exp<A: Arithmetic>(x: f32) -> f32 {
+pub fn exp<A: Arithmetic>(x: f32) -> f32 {
     // NaN is preserved.
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
@@ -66,7 +67,7 @@ pub(crate) fn exp<A: Arithmetic>(x: f32) -> f32 {
 
 /// ln x for any x (Cephes).
 #[inline(always)]
-pub(crate) fn log<A: Arithmetic>(x: f32) -> f32 {
+pub fn log<A: Arithmetic>(x: f32) -> f32 {
     const SCALE: f32 = 8_388_608.0;
     let small = x < f32::MIN_POSITIVE;
     let found = log_scaled::<A>(
@@ -134,13 +135,13 @@ fn sine_of(quarters: u64, r: f64) -> f32 {
 
 /// Returns `true` if x is so small that the number of quarters is exact. Greater angles use the system's functions.
 #[inline(always)]
-pub(crate) fn angle_is_usual(x: f32) -> bool {
+pub fn angle_is_usual(x: f32) -> bool {
     x.abs() <= 1e6
 }
 
 /// The sine of a usual x.
 #[inline(always)]
-pub(crate) fn sin_usual(x: f32) -> f32 {
+pub fn sin_usual(x: f32) -> f32 {
     let (quarters, r) = quarter(x);
     // Zero keeps its sign.
     if x == 0.0 { x } else { sine_of(quarters, r) }
@@ -148,14 +149,14 @@ pub(crate) fn sin_usual(x: f32) -> f32 {
 
 /// The cosine of a usual x.
 #[inline(always)]
-pub(crate) fn cos_usual(x: f32) -> f32 {
+pub fn cos_usual(x: f32) -> f32 {
     let (quarters, r) = quarter(x);
     sine_of(quarters.wrapping_add(1), r)
 }
 
 /// tanh x.
 #[inline(always)]
-pub(crate) fn tanh<A: Arithmetic>(x: f32) -> f32 {
+pub fn tanh<A: Arithmetic>(x: f32) -> f32 {
     let s = x * x;
     let near = A::mul_add(polynomial::<A, f32>(&TANH, s) * s, x, x);
     let t = x.abs();
@@ -166,7 +167,7 @@ pub(crate) fn tanh<A: Arithmetic>(x: f32) -> f32 {
 
 /// The error function (after N. Juffa).
 #[inline(always)]
-pub(crate) fn erf<A: Arithmetic>(x: f32) -> f32 {
+pub fn erf<A: Arithmetic>(x: f32) -> f32 {
     let t = x.abs();
     // Beyond 4 the result is one.
     let t = if t > 4.0 { 4.0 } else { t };
