@@ -179,6 +179,11 @@ macro_rules! tuples {
                 $(self.$index.assign(value.$index);)*
             }
         }
+
+        // For names of tuples, `type Words = (u32, u32);`: the macro sees only the name.
+        impl<$($name: Kind),*> Kind for ($($name,)*) {
+            type Of<'k> = ($(Of<'k, $name>,)*);
+        }
     )*};
 }
 
