@@ -1,7 +1,7 @@
 //! How often each value occurs.
 
 use super::{CUBE, check_countable};
-use crate::{Element, Error, Handle, Int, Stream, kernel};
+use crate::{Element, Error, Handle, Int, Stream};
 
 /// The most bins that a cube counts in shared memory: 8 KiB.
 const SHARED_BINS: usize = 2048;
@@ -11,40 +11,46 @@ const CUBES_MAX: usize = 2048;
 /// takes a small part of the time.
 const ELEMENTS_MIN: usize = 64;
 
-/// Each cube counts in shared memory, and adds its bins to those of all.
-#[kernel(cube = 256)]
-fn histogram_shared<T: Int>(x: &[T], bins: &[Atomic<u32>]) {
-    let own = shared::<u32, 2048>();
-    let (mine, n, stride) = (thread_in_cube(), bins.len(), threads());
-    let mut bin = mine;
-    while bin < n {
-        own[bin] = 0;
-        bin += CUBE;
-    }
-    barrier();
-    let mut i = thread();
-    while i < x.len() {
-        let bin = x[i] as usize;
-        if bin < n {
-            own[bin].fetch_add(1);
-        }
-        i += stride;
-    }
-    barrier();
-    bin = mine;
-    while bin < n {
-        if own[bin] > 0 {
-            bins[bin].fetch_add(own[bin]);
-        }
-        bin += CUBE;
-    }
-}
+/// The kernels, by the names that timelines have.
+mod tasks {
+    use crate::kernels::CUBE;
+    use crate::{Int, kernel};
 
-#[kernel]
-fn histogram_each<T: Int>(x: &[T], bins: &[Atomic<u32>]) {
-    let bin = x[thread()] as usize;
-    if bin < bins.len() {
-        bins[bin].fetch_add(1);
+    /// Each cube counts in shared memory, and adds its bins to those of all.
+    #[kernel(cube = 256)]
+    pub(super) fn histogram<T: Int>(x: &[T], bins: &[Atomic<u32>]) {
+        let own = shared::<u32, 2048>();
+        let (mine, n, stride) = (thread_in_cube(), bins.len(), threads());
+        let mut bin = mine;
+        while bin < n {
+            own[bin] = 0;
+            bin += CUBE;
+        }
+        barrier();
+        let mut i = thread();
+        while i < x.len() {
+            let bin = x[i] as usize;
+            if bin < n {
+                own[bin].fetch_add(1);
+            }
+            i += stride;
+        }
+        barrier();
+        bin = mine;
+        while bin < n {
+            if own[bin] > 0 {
+                bins[bin].fetch_add(own[bin]);
+            }
+            bin += CUBE;
+        }
+    }
+
+    #[kernel]
+    pub(super) fn histogram_each<T: Int>(x: &[T], bins: &[Atomic<u32>]) {
+        let bin = x[thread()] as usize;
+        if bin < bins.len() {
+            bins[bin].fetch_add(1);
+        }
     }
 }
 
@@ -72,10 +78,10 @@ pub fn histogram<T: Int + Element>(
     let counts = stream.empty(bins)?;
     stream.fill(&counts, 0)?;
     if bins > SHARED_BINS {
-        histogram_each(x, &counts).launch(stream, x.len())?;
+        tasks::histogram_each(x, &counts).launch(stream, x.len())?;
     } else if bins > 0 {
         let cubes = x.len().div_ceil(CUBE * ELEMENTS_MIN).min(CUBES_MAX);
-        histogram_shared(x, &counts).launch(stream, cubes * CUBE)?;
+        tasks::histogram(x, &counts).launch(stream, cubes * CUBE)?;
     }
     Ok(counts)
 }

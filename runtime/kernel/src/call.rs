@@ -184,6 +184,13 @@ pub fn record<D: Definition>(
 }
 
 /// Returns the kernel on the stream's device, which is compiled the first time.
+///
+/// # Errors
+/// Those of [`ComputeClient::kernel`](millstream_client::ComputeClient::kernel).
+pub fn prepare<D: Definition>(stream: &Stream) -> Result<KernelHandle, Error> {
+    prepared::<D>(stream).cloned()
+}
+
 #[inline]
 fn prepared<D: Definition>(stream: &Stream) -> Result<&PreparedKernel, Error> {
     stream.prepared::<D::Key>(|device| kernel::<D::Key>(device).map_err(Error::from))

@@ -224,6 +224,17 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
 
                 #each
 
+                /// Compiles the kernel for the stream's device, if that has not been done. The first launch does it
+                /// otherwise: call this if that launch must not take the time.
+                ///
+                /// # Errors
+                /// Those of [`ComputeClient::kernel`](::millstream::ComputeClient::kernel).
+                pub fn prepare(
+                    stream: &::millstream::Stream,
+                ) -> ::core::result::Result<::millstream::KernelHandle, ::millstream::Error> {
+                    ::millstream::__kernel::call::prepare::<Self>(stream)
+                }
+
                 #[doc = #records]
                 ///
                 /// # Errors
