@@ -47,9 +47,16 @@ fn luma(rgb: &[u8], #[whole] light: &mut [f32]) {
 fn blur_x(width: usize, src: &[f32], taps: &[f32], #[whole] dst: &mut [f32]) {
     let [row, column] = position();
     let mut sum = 0.0;
-    for k in 0..2 * RADIUS + 1 {
-        let x = (column + k).max(RADIUS).min(width - 1 + RADIUS) - RADIUS;
-        sum += taps[k] * src[row * width + x];
+    if column >= RADIUS && column + RADIUS < width {
+        let first = row * width + column - RADIUS;
+        for k in 0..2 * RADIUS + 1 {
+            sum += taps[k] * src[first + k];
+        }
+    } else {
+        for k in 0..2 * RADIUS + 1 {
+            let x = (column + k).max(RADIUS).min(width - 1 + RADIUS) - RADIUS;
+            sum += taps[k] * src[row * width + x];
+        }
     }
     dst[thread()] = sum;
 }
@@ -59,9 +66,16 @@ fn blur_x(width: usize, src: &[f32], taps: &[f32], #[whole] dst: &mut [f32]) {
 fn blur_y(height: usize, width: usize, src: &[f32], taps: &[f32], #[whole] dst: &mut [f32]) {
     let [row, column] = position();
     let mut sum = 0.0;
-    for k in 0..2 * RADIUS + 1 {
-        let y = (row + k).max(RADIUS).min(height - 1 + RADIUS) - RADIUS;
-        sum += taps[k] * src[y * width + column];
+    if row >= RADIUS && row + RADIUS < height {
+        let first = (row - RADIUS) * width + column;
+        for k in 0..2 * RADIUS + 1 {
+            sum += taps[k] * src[first + k * width];
+        }
+    } else {
+        for k in 0..2 * RADIUS + 1 {
+            let y = (row + k).max(RADIUS).min(height - 1 + RADIUS) - RADIUS;
+            sum += taps[k] * src[y * width + column];
+        }
     }
     dst[thread()] = sum;
 }
