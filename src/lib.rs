@@ -209,7 +209,9 @@ mod guide {
         readme: "../README.md";
         start: "guide/start.md";
         kernels: "guide/kernels.md";
+        kernel_mistakes: "guide/kernel-mistakes.md";
         kernels_by_hand: "guide/kernels-by-hand.md";
+        kernels_beside_others: "guide/kernels-beside-others.md";
         sharing: "guide/sharing.md";
         order: "guide/order.md";
         memory: "guide/memory.md";
@@ -223,5 +225,6 @@ mod guide {
         #[cfg(feature = "vulkan")]
         vulkan: "vulkan.md";
         graph: "graph.md";
+        functions: "functions.md";
     }
 }

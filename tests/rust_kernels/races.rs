@@ -3,7 +3,6 @@
 use millstream::prelude::*;
 use millstream::sim::{AccessKind, Checks, KernelMistake, Sim, ThreadAccess, Violation};
 use millstream::{Device, Error};
-use millstream_algorithms::ALL;
 use rstest::rstest;
 
 /// The seeds that each mistake is looked for with.
@@ -288,24 +287,6 @@ fn seeds_choose_the_order_of_threads() {
     lasts.sort_unstable();
     lasts.dedup();
     assert!(pairs.len() > 3 && lasts.len() > 3, "{pairs:?}, {lasts:?}");
-}
-
-#[test]
-fn algorithms_have_no_race_with_any_seed() {
-    for seed in SEEDS.skip(1).take(2) {
-        let sim = Sim::seed(seed);
-        let findings = sim.findings();
-        let device = Device::open(sim).unwrap();
-        // The library takes long without optimization: one seed, in `algorithms_match_plain_rust`.
-        for (name, check) in ALL
-            .iter()
-            .filter(|(name, _)| !name.starts_with("kernels: "))
-        {
-            check(&device).unwrap_or_else(|why| panic!("{name}, seed {seed}: {why}"));
-        }
-        drop(device);
-        findings.assert_clean();
-    }
 }
 
 #[rstest]

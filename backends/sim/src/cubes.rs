@@ -47,8 +47,8 @@ pub(crate) unsafe fn run_cubes(
         metadata: &launch.metadata,
         counts,
     };
-    let body = match &launch.kernel.body {
-        SimBody::Host(body) => body,
+    let mut mistake = None;
+    let ran = catch_panic(|| match &launch.kernel.body {
         SimBody::Threads(code) => {
             let launch = threads::Launch {
                 code,
@@ -58,11 +58,10 @@ pub(crate) unsafe fn run_cubes(
                 checks,
             };
             // SAFETY: the caller's promise.
-            return unsafe { threads::run(&launch) }.map_err(Stopped::Mistake);
+            mistake = unsafe { threads::run(&launch) }.err();
+            Ok(())
         }
-    };
-    let ran = catch_panic(|| match body {
-        Body::Native(native) | Body::Function(native) => {
+        SimBody::Host(Body::Native(native) | Body::Function(native)) => {
             for cube in shuffled(cubes, seed) {
                 // SAFETY: the caller's promise; each index occurs once.
                 unsafe { arguments.run_cube(&**native, signature, cube) };
@@ -70,9 +69,14 @@ pub(crate) unsafe fn run_cubes(
             Ok(())
         }
         // SAFETY: the caller's promise; the program checks that its accesses stay within its bindings.
-        Body::Program(code) => unsafe { code.run(views, arguments.scalars, &mut Shuffled(seed)) },
+        SimBody::Host(Body::Program(code)) => unsafe {
+            code.run(views, arguments.scalars, &mut Shuffled(seed))
+        },
     });
-    ran.map_err(Stopped::Host)
+    match mistake {
+        Some(mistake) => Err(Stopped::Mistake(mistake)),
+        None => ran.map_err(Stopped::Host),
+    }
 }
 
 /// A team of one thread that runs the pieces of a program or a copy in an order that the seed chooses.

@@ -1,8 +1,8 @@
 //! A simulated device for tests that behaves as badly as the backend contract allows, and checks that its caller
 //! keeps that contract.
 //!
-//! [`Sim`] stands in for the CPU or a GPU in tests of the runtime and of programs that use it. Native kernels really
-//! run, on host memory, in any order that the issued waits permit; a seed chooses the order.
+//! [`Sim`] stands in for the CPU or a GPU in tests of the runtime and of programs that use it. Kernels really run, on host
+//! memory, in any order that the issued waits permit; a seed chooses the order.
 //!
 //! ```
 //! use millstream_actors::Device;
@@ -30,6 +30,11 @@
 //!   runs, because the task must define every byte.
 //! - **Checks.** Every task is checked when it is issued, see [`Violation`]. Needless waits are counted, see
 //!   [`Waits`].
+//! - **Kernels.** A kernel in Rust, or any other function of the IR, runs thread by thread, in an order of the seed. Races
+//!   between its threads, accesses out of bounds and barriers that only some threads reach end its launch with a
+//!   [`KernelMistake`], which names the element, the lines and the threads. So the task fails, its outputs are poisoned, and
+//!   the [`Findings`] have the mistake. Of a kernel with several sources the program is preferred, since nothing sees what a
+//!   closure does. [`Checks::Off`] looks for no races.
 //! - **Virtual time.** Work takes as long as the [`CostModel`] says, so schedules can be compared. With
 //!   [`Sim::punctual`] the steps run in the order of virtual time.
 //! - **Faults.** Calls fail as [`Faults`] plans, and the device can be lost at a call or while a task runs. A lost
@@ -47,6 +52,7 @@
 //! | `shared`, `state` | what calls and steps share, behind one lock; what a custom task and a guard receive |
 //! | `step`, `stepper` | one step: how it is chosen and run; the thread that runs steps |
 //! | `entry`, `run`, `cubes` | one task: its queue entry; from its inputs' poison to its outputs; its cubes |
+//! | `threads` | functions of the IR, thread by thread; races between threads |
 //! | `kernel`, `compiler` | a compiled kernel, and its compiler |
 //! | `memory` | pages, slices and patterns |
 //! | `checker`, `coverage` | the checks: clocks, accesses, slices; elements that a launch did not store |

@@ -17,7 +17,7 @@ const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 /// The reaction to a violation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Checks {
-    /// Nothing is checked.
+    /// Nothing is checked, except that kernels access only elements that exist.
     Off,
     /// The violation is added to the [`Findings`].
     #[default]

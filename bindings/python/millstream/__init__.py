@@ -4,15 +4,15 @@
     import numpy as np
 
     @ms.kernel
-    def double(x: ms.Update[ms.f32], n: ms.i64) -> None:
-        i = ms.ir.index()
-        with ms.ir.when(i < n):
+    def double(x: ms.Update[ms.f32]) -> None:
+        i = ms.position()
+        if i < x.size:
             x[i] = 2.0 * x[i]
 
     with ms.Device("cpu") as device:
         stream = device.stream()
         x = stream.create(np.arange(4, dtype=np.float32))
-        stream.launch(device.kernel(double), ms.cover(x.size), x, x.size)
+        stream.launch(device.kernel(double), ms.cover(x.size), x)
         print(stream.read(x).wait())  # or `await stream.read(x)`
 
 Threads add tasks to streams. A stream keeps the order of its tasks, and tasks of different streams that touch the same
@@ -26,9 +26,10 @@ from __future__ import annotations
 from typing import Literal
 
 from millstream import _millstream, ir
+from millstream._arrays import *
 from millstream._errors import *
 from millstream._graph import CompiledSchedule, Graph, GraphCache, Schedule
-from millstream._kernels import KernelFunction, Source, cover, kernel
+from millstream._kernels import KernelFunction, Source, cover, function, kernel
 from millstream._lazy import LazyBuffer, concatenate, einsum, stack, where
 from millstream._millstream import (
     Buffer,
@@ -51,9 +52,6 @@ from millstream._reports import *
 from millstream._tuning import CandidateTimes, TunableSet, Tuner, Tuning
 from millstream._types import (
     DTypeLike,
-    Read,
-    Update,
-    Write,
     bf16,
     bool_,
     f16,
@@ -69,6 +67,7 @@ from millstream._types import (
     u64,
 )
 from millstream._values import Value
+from millstream.ir import position, static_range
 
 __version__: str = _millstream.__version__
 
@@ -77,11 +76,12 @@ __all__ = [
     "DTypeLike", "DeadlinePassed", "Device", "DeviceClosed", "DeviceForked", "DeviceLost", "Error", "ForeignError",
     "Graph", "GraphCache", "GraphScalar", "Kernel", "KernelError", "KernelFunction", "KernelProfile",
     "LazyBuffer", "Length", "LogError", "MappedBuffer", "OpenError", "OutOfMemory", "Pending", "Profile",
-    "ProfileScope", "Read", "Readback", "Recorder", "Recording", "ReopenError", "ReplayError", "Replayed",
+    "ProfileScope", "Read", "Read2D", "Read3D", "Readback", "Recorder", "Recording", "ReopenError", "ReplayError", "Replayed",
     "ScalarParameter", "Schedule", "Source", "Span", "Stream", "SubmissionLog", "TaskCancelled", "TaskFailed",
     "TaskOutOfMemory", "Timeline", "TooLarge", "TraceError", "TunableSet", "TuneError", "Tuner", "Tuning", "Update",
-    "Value", "WaitTimeout", "WouldDeadlock", "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64",
-    "i16", "i32", "i64", "i8", "ir", "kernel", "stack", "u16", "u32", "u64", "u8", "where", "__version__",
+    "Update2D", "Update3D", "Value", "WaitTimeout", "WouldDeadlock", "Write", "Write2D", "Write3D", "bf16", "bool_",
+    "concatenate", "cover", "einsum", "f16", "f32", "f64", "function", "i16", "i32", "i64", "i8", "ir", "kernel", "position",
+    "stack", "static_range", "u16", "u32", "u64", "u8", "where", "__version__",
 ]  # fmt: skip
 
 Backend = Literal["cpu", "sim", "cuda", "vulkan"]

@@ -1,23 +1,30 @@
-"""Definitions of kernels: Python functions that are traced, and source texts."""
+"""Definitions of kernels: Python functions that are rewritten and traced, and source texts."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
+import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, overload
 
-from millstream import _millstream
-from millstream._errors import TraceError
-from millstream._trace import Builder
-from millstream._types import Array, Read, Update, Write
+from millstream import _control, _millstream
+from millstream._arrays import KINDS, Array
+from millstream._errors import ArgumentError, TraceError
+from millstream._rewrite import rewritten
+from millstream._statements import Place
+from millstream._trace import Builder, current, is_tracing
 from millstream._values import Value
 
-__all__ = ["KernelFunction", "Source", "cover", "kernel"]
+__all__ = ["KernelFunction", "Source", "cover", "function", "kernel"]
 
 Threads = int | tuple[int, ...]
-Parameter = tuple[str, str, str]
+Parameter = tuple[str, str, str, int]
+Extent = tuple[int, int | None]
+Said = tuple[str, list[Parameter], list[Extent], dict[str, str], tuple[int, int, int], int]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _threads(threads: Threads) -> tuple[int, int, int]:
@@ -29,15 +36,14 @@ def _threads(threads: Threads) -> tuple[int, int, int]:
 
 
 def _parameter(owner: str, name: str, hint: Any) -> tuple[Parameter, type[Array[Any]] | None, type[Value]]:
-    """Reads the annotation of a parameter: its name, kind and type; the class of an array; the element type."""
-    kinds: dict[Any, str] = {Read: "read", Write: "write", Update: "update"}
-    origin = typing.get_origin(hint)
-    if origin in kinds:
+    """Reads the annotation of a parameter: its name, kind, type and axes; the class of an array; the element type."""
+    origin: Any = typing.get_origin(hint)
+    if origin in KINDS:
         (dtype,) = typing.get_args(hint)
         if isinstance(dtype, type) and issubclass(dtype, Value):
-            return (name, kinds[origin], dtype._dtype), origin, dtype
+            return (name, KINDS[origin], dtype._dtype, origin.ndim), origin, dtype
     if isinstance(hint, type) and issubclass(hint, Value) and hint is not Value:
-        return (name, "scalar", hint._dtype), None, hint
+        return (name, "scalar", hint._dtype, 0), None, hint
     raise TraceError(
         f"kernel `{owner}`: parameter `{name}` needs a type such as `ms.Read[ms.f32]`, `ms.Update[ms.f32]` or "
         f"`ms.f32`, got {hint!r}"
@@ -50,7 +56,9 @@ class KernelFunction:
     Prepare it for a device with ``device.kernel(function)``, and launch it with ``stream.launch``.
     """
 
-    def __init__(self, function: Callable[..., None], name: str | None, threads: Threads) -> None:
+    def __init__(
+        self, function: Callable[..., None], name: str | None = None, threads: Threads = 256, checked: bool = False
+    ) -> None:
         self.name: str = name or function.__name__
         """The name, which failures and timelines display."""
         self.threads: tuple[int, int, int] = _threads(threads)
@@ -61,50 +69,80 @@ class KernelFunction:
         self.ir: str
         """The function of the IR, as text."""
         self._parameters: list[Parameter] = []
-        self._trace(function)
+        self._extents: list[Extent] = []
+        self._trace(function, checked)
 
-    def _trace(self, function: Callable[..., None]) -> None:
+    def _trace(self, function: Callable[..., None], checked: bool) -> None:
         hints = typing.get_type_hints(function)
-        builder = Builder(self.name, self.threads)
+        code = function.__code__
+        builder = Builder(self.name, self.threads, checked, Place(code.co_filename, code.co_firstlineno))
         arguments: list[Any] = []
         arrays = []
         for name in inspect.signature(function).parameters:
             parameter, array, dtype = _parameter(self.name, name, hints.get(name))
             self._parameters.append(parameter)
             arrays.append((parameter, array, dtype))
-        # The head has the arrays first, then the numbers.
-        for (name, kind, dtype_name), array, _ in arrays:
+        # The head has the arrays first, then the numbers, then the lengths that the function uses.
+        for (name, kind, dtype_name, _), array, _ in arrays:
             if array is not None:
-                builder.declare(kind, name, dtype_name)
-        for (name, kind, dtype_name), array, _ in arrays:
+                builder.declare(kind, name, dtype_name, f"{name}_len" if checked else None)
+        for (name, kind, dtype_name, _), array, _ in arrays:
             if array is None:
                 builder.declare(kind, name, dtype_name)
+        if checked:
+            for (name, _, _, _), array, _ in arrays:
+                if array is not None and builder.extent(name, None, "u64") != f"{name}_len":
+                    raise TraceError(f"kernel `{self.name}`: rename parameter `{name}_len`, which is the length of `{name}`")
         with builder:
-            for (name, kind, _), array, dtype in arrays:
+            for (name, kind, _, _), array, dtype in arrays:
                 if array is None:
                     arguments.append(builder.value(dtype, f"scalar {name}"))
                 else:
                     arguments.append(array(builder, name, dtype, kind))
-            returned: Callable[..., object] = function
+            returned: Callable[..., object] | None = None
+            if isinstance(function, types.FunctionType):
+                returned = rewritten(function, True, _control)
+            if returned is None:
+                builder.without_source.add(code)
+                returned = function
+            builder.is_running = True
             result = returned(*arguments)
         if result is not None:
             raise TraceError(f"kernel `{self.name}` returns a value; store results in a `ms.Write` or `ms.Update`")
+        names = [name for name, _, _, _ in self._parameters]
+        self._extents = [(names.index(name), axis) for name, axis, _ in builder.extents]
         self.ir = builder.text()
         try:
             _millstream.check_function(self.ir)
         except ValueError as error:
-            place = self._place(builder, str(error), function)
-            raise TraceError(f"{place}: kernel `{self.name}`: {error}") from None
+            place, why = self._place(builder, str(error))
+            raise TraceError(f"{place.file}:{place.line}: kernel `{self.name}`: {why}") from None
 
     @staticmethod
-    def _place(builder: Builder, message: str, function: Callable[..., None]) -> str:
+    def _place(builder: Builder, message: str) -> tuple[Place, str]:
+        """Returns the line that a message of the check names, and the rest of the message."""
+        file = builder.defined.file
+        for line in re.findall(rf"` at {re.escape(file)}:(\d+)", message):
+            return Place(file, int(line)), message.replace(f" at {file}:{line}", "")
         for statement in re.findall(r"`([^`]*)`", message):
             if statement in builder.places:
-                return builder.places[statement]
-        return f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+                return builder.places[statement], message
+        return builder.defined, message
 
-    def __millstream_kernel__(self) -> tuple[str, list[Parameter], dict[str, str], tuple[int, int, int], int]:
-        return self.name, self._parameters, {"ir": self.ir}, self.threads, 0
+    def cover(self, shape: int | Sequence[int]) -> tuple[int, int, int]:
+        """Returns the number of cubes, along x, y and z, that have a thread for each element of an array.
+
+        :param shape: the shape of the array, such as ``x.shape``, of up to three axes; the last axis is x, as that of
+            `ir.position`
+        """
+        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        if not 1 <= len(lengths) <= 3:
+            raise ArgumentError(f"a launch has 1 to 3 axes, got the shape {lengths}; pass the size of the array")
+        x, y, z = (*lengths[::-1], 1, 1)[:3]
+        return cover(x, self.threads[0]), cover(y, self.threads[1]), cover(z, self.threads[2])
+
+    def __millstream_kernel__(self) -> Said:
+        return self.name, self._parameters, self._extents, {"ir": self.ir}, self.threads, 0
 
     def __call__(self, *_: object) -> None:
         raise TypeError(
@@ -112,28 +150,60 @@ class KernelFunction:
         )
 
     def __repr__(self) -> str:
-        return f"<kernel {self.name}({', '.join(name for name, _, _ in self._parameters)})>"
+        return f"<kernel {self.name}({', '.join(name for name, *_ in self._parameters)})>"
 
 
 @overload
 def kernel(function: Callable[..., None], /) -> KernelFunction: ...
 @overload
-def kernel(*, name: str | None = None, threads: Threads = 256) -> Callable[[Callable[..., None]], KernelFunction]: ...
 def kernel(
-    function: Callable[..., None] | None = None, /, *, name: str | None = None, threads: Threads = 256
+    *, name: str | None = None, threads: Threads = 256, checked: bool = False
+) -> Callable[[Callable[..., None]], KernelFunction]: ...
+def kernel(
+    function: Callable[..., None] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    threads: Threads = 256,
+    checked: bool = False,
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """Makes a kernel of a Python function of one thread, which is traced once.
 
-    Each parameter is annotated: ``ms.Read[T]``, ``ms.Write[T]`` and ``ms.Update[T]`` are arrays, ``ms.f32`` and the
-    other element types are numbers. Python's ``if`` and ``for`` run while the function is traced; `millstream.ir` has
-    those that run on the device.
+    Each parameter is annotated: ``ms.Read[T]``, ``ms.Write[T]`` and ``ms.Update[T]`` are arrays, ``ms.Read2D[T]`` and
+    so on have more axes, ``ms.f32`` and the other element types are numbers. A condition of a thread (``if x[i] > 0:``)
+    and ``for i in range(..):`` run on the device; a condition of Python's own values runs while the function is traced.
 
     :param threads: the threads of a cube, along one to three axes; all together at most 1,024
+    :param checked: on a GPU, a load out of bounds gives 0, and a store does nothing. The CPU and the simulator report an
+        access out of bounds in any case
     :raises TraceError: if a line cannot become a part of a kernel; the message and the traceback name it
     """
     if function is not None:
-        return KernelFunction(function, name, threads)
-    return lambda function: KernelFunction(function, name, threads)
+        return KernelFunction(function)
+    return lambda function: KernelFunction(function, name, threads, checked)
+
+
+def function(function: F, /) -> F:
+    """Makes a function for kernels of a Python function: its ``if``, ``while``, ``for`` and ``return`` are those of the
+    device where a kernel calls it. Its statements become a part of the kernel. Elsewhere it is the function that it was.
+    """
+    new: list[Callable[..., Any]] = []
+    is_as_it_was = False
+
+    @functools.wraps(function)
+    def traced(*arguments: Any, **named: Any) -> Any:
+        nonlocal is_as_it_was
+        if not is_tracing():
+            return function(*arguments, **named)
+        if not new:
+            found = rewritten(function, False, _control) if isinstance(function, types.FunctionType) else None
+            new.append(found or function)
+            is_as_it_was = found is None
+        if is_as_it_was:
+            current().without_source.add(function.__code__)
+        return new[0](*arguments, **named)
+
+    return traced  # type: ignore[return-value]
 
 
 class Source:
@@ -164,8 +234,8 @@ class Source:
         self._sources = {language: text for language, text in texts.items() if text is not None}
         self._parameters = [_parameter(name, each, hint)[0] for each, hint in parameters.items()]
 
-    def __millstream_kernel__(self) -> tuple[str, list[Parameter], dict[str, str], tuple[int, int, int], int]:
-        return self.name, self._parameters, self._sources, self.threads, self._shared_bytes
+    def __millstream_kernel__(self) -> Said:
+        return self.name, self._parameters, [], self._sources, self.threads, self._shared_bytes
 
 
 def cover(elements: int, per_cube: int = 256) -> int:

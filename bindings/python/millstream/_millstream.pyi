@@ -37,7 +37,11 @@ class SupportsArrayInterface(Protocol):
 class Definition(Protocol):
     """A definition of a kernel: `millstream.KernelFunction` or `millstream.Source`."""
 
-    def __millstream_kernel__(self) -> tuple[str, list[tuple[str, str, str]], dict[str, str], tuple[int, int, int], int]: ...
+    def __millstream_kernel__(
+        self,
+    ) -> tuple[
+        str, list[tuple[str, str, str, int]], list[tuple[int, int | None]], dict[str, str], tuple[int, int, int], int
+    ]: ...
 
 Data = npt.ArrayLike | SupportsBuffer | SupportsDLPack | SupportsArrayInterface
 Extent = int | Length

@@ -1,40 +1,33 @@
-"""Builds a function of the IR as text, while a Python function of one thread runs once.
+"""Builds a function of the IR as text, while a Python function of one thread runs once: its operations.
 
 The compiled module parses and checks the text, so this has the rules only as far as an error should name the line of
-the caller. Every statement remembers its line, for the errors of the check.
+the caller.
 """
 
 from __future__ import annotations
 
-import os
 import struct
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from millstream._errors import TraceError
-from millstream._values import Value
+from millstream._statements import Statements
+from millstream._values import Untyped, UntypedFloat, UntypedInt, Value
 
 if TYPE_CHECKING:
-    from millstream._types import Array, bool_
+    from millstream._arrays import Array
+    from millstream._types import bool_, i64
 
 V = TypeVar("V", bound=Value)
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _FLOATS = ("f32", "f64")
 _HALVES = ("f16", "bf16")
 _FLOAT_ONLY = frozenset(("sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "floor", "ceil", "pow"))
 _INTEGER_ONLY = frozenset(("shl", "shr"))
 _BITWISE = frozenset(("and", "or", "xor", "not"))
 _ANY_COMPUTED = frozenset(("min", "max"))
-
-
-class _Block:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.computed: dict[tuple[str, str], int] = {}
 
 
 class _State(threading.local):
@@ -51,19 +44,13 @@ def current() -> Builder:
     return _state.builder
 
 
-class Builder:
-    """The function under construction."""
+def is_tracing() -> bool:
+    """Returns whether this thread traces a kernel."""
+    return _state.builder is not None
 
-    def __init__(self, name: str, threads: tuple[int, int, int]) -> None:
-        self.name = name
-        self.threads = threads
-        self.head: list[str] = []
-        self.names: set[str] = set()
-        self.open: list[_Block] = [_Block()]
-        self.number = 0
-        self.places: dict[str, str] = {}
-        self.broken: TraceError | None = None
-        self.condition: Value | None = None
+
+class Builder(Statements):
+    """The function under construction."""
 
     def __enter__(self) -> Builder:
         if _state.builder is not None:
@@ -74,65 +61,7 @@ class Builder:
     def __exit__(self, *_: object) -> None:
         _state.builder = None
 
-    # Errors.
-
-    def place(self) -> str:
-        """Returns the file and line of the caller outside of this package."""
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            frame = frame.f_back
-        return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-    def error(self, why: str) -> TraceError:
-        """Returns an error that names the caller's line."""
-        return TraceError(f"{self.place()}: kernel `{self.name}`: {why}")
-
-    def not_traced(self, function: Any, method: str = "__call__") -> TraceError:
-        """Returns the error for a function of NumPy that was called with a value or an array of the kernel."""
-        from millstream import ir
-
-        name = function.__name__
-        called = f"numpy.{name}" if method == "__call__" else f"numpy.{name}.{method}"
-        use = f"use `ir.{name}`" if name in ir.__all__ else "use the operators and the functions of `ir`"
-        return self.error(f"`{called}` cannot be traced; {use}, element by element")
-
-    # Text.
-
-    def text(self) -> str:
-        """Returns the whole function."""
-        if self.broken is not None:
-            raise self.broken
-        x, y, z = self.threads
-        head = "".join(f"  {line}\n" for line in self.head)
-        body = "\n".join(self.open[0].lines)
-        return f"kernel {self.name} threads {x} {y} {z}\n{head}{{\n{body}\n}}\n"
-
-    def declare(self, kind: str, name: str, dtype: str, length: int | None = None) -> str:
-        """Adds a line of the head; appends a number to a name that is taken."""
-        unique, count = name, 1
-        while unique in self.names:
-            count += 1
-            unique = f"{name}_{count}"
-        self.names.add(unique)
-        suffix = "" if length is None else f"[{length}]"
-        self.head.append(f"{kind} {unique}: {dtype}{suffix}")
-        return unique
-
-    def emit(self, line: str) -> None:
-        """Adds a statement, or the first line of one."""
-        self.places.setdefault(line.removesuffix(" {"), self.place())
-        self.open[-1].lines.append("  " * len(self.open) + line)
-
-    def begin(self, line: str) -> None:
-        """Begins a statement with a block."""
-        self.emit(line)
-        self.open.append(_Block())
-
-    def end(self) -> None:
-        """Ends the innermost block."""
-        block = self.open.pop()
-        self.open[-1].lines.extend(block.lines)
-        self.open[-1].lines.append("  " * len(self.open) + "}")
+    # Operands.
 
     def value(self, dtype: type[V], op: str, pure: bool = True) -> V:
         """Returns the value of an operation; an equal one if that is computed already."""
@@ -140,19 +69,12 @@ class Builder:
         if pure:
             for block in reversed(self.open):
                 if key in block.computed:
-                    return dtype(self, block.computed[key])
+                    return dtype._of(self, block.computed[key])
         number = self.fresh()
-        self.emit(f"%{number}: {dtype._dtype} = {op}")
+        self.emit(f"%{number}: {dtype._dtype} = {op}", pure)
         if pure:
             self.open[-1].computed[key] = number
-        return dtype(self, number)
-
-    def fresh(self) -> int:
-        """Returns the number of a new value."""
-        self.number += 1
-        return self.number - 1
-
-    # Operands.
+        return dtype._of(self, number)
 
     def number_of(self, value: Value) -> int:
         """Returns the number of a value of this kernel."""
@@ -162,25 +84,71 @@ class Builder:
 
     def operand(self, value: object, dtype: type[V]) -> V:
         """Returns a value of this type; a Python number becomes a constant."""
-        if isinstance(value, Value):
-            if type(value) is not dtype:
-                given = type(value)._dtype
-                raise self.error(f"expected a value of {dtype._dtype}, got {given}; convert it with `ir.cast`")
-            self.number_of(value)
-            return value
-        return self.constant(value, dtype)
+        if isinstance(value, Untyped):
+            return value.take(dtype)
+        if not isinstance(value, Value):
+            return self.constant(value, dtype)
+        number = self.number_of(value)
+        if value._dtype == dtype._dtype:
+            return dtype._of(self, number)
+        if value._is_python and dtype._dtype != "bool":
+            return self.value(dtype, f"cast %{number}")
+        raise self.error(f"expected a value of {dtype._dtype}, got {value._dtype}; convert it, as in `ms.{dtype.__name__}(..)`")
+
+    def common(self, *operands: object) -> type[Value]:
+        """Returns the type in which operands meet: that of the first one that has its own. A counter that began as a
+        Python number gives way, and one whose type is open gets a type here if no other has any."""
+        from millstream._types import bool_, counter, f32
+
+        values = [operand for operand in operands if isinstance(operand, Value)]
+        for value in values:
+            if not value._is_python:
+                return type(value)
+        if any(isinstance(value, counter) for value in values):
+            return counter
+        numbers = [operand for operand in operands if not isinstance(operand, Value)]
+        has_float = any(isinstance(each, (float, np.floating)) for each in numbers)
+        has_float = has_float or any(isinstance(value, UntypedFloat) for value in values)
+        if values and all(isinstance(value, Untyped) and value.is_open for value in values):
+            return UntypedFloat if has_float else UntypedInt
+        if not values and numbers and all(isinstance(number, (bool, np.bool_)) for number in numbers):
+            return bool_
+        return f32 if has_float else counter
+
+    def settled(self, value: object) -> Any:
+        """Returns a value with a type: the default one if it has none yet."""
+        if isinstance(value, Untyped):
+            kind = self.common(value)
+            return value if issubclass(kind, Untyped) else value.take(kind)
+        if not isinstance(value, Value):
+            raise self.error(f"expected a value of the kernel, got {value!r}; give it a type: `ms.f32({value!r})`")
+        return value
+
+    def meet(self, dtype: type[V], *operands: object) -> type[V]:
+        """Returns the type of an operation: `dtype`, unless that of another operand has precedence."""
+        return self.common(*operands) if dtype._is_python else dtype  # type: ignore[return-value]
+
+    def open_value(self, dtype: type[V]) -> V:
+        """Returns a number whose type is open, while a loop is traced to find it."""
+        value = dtype._of(self, 0)
+        assert isinstance(value, Untyped)
+        value.taken = lambda taken: self.value(taken, "untyped", pure=False)
+        value.is_open = True
+        return value
 
     def constant(self, value: object, dtype: type[V]) -> V:
         """Returns a constant of this type."""
         name = dtype._dtype
         if isinstance(value, np.generic):
             value = value.item()
+        if not isinstance(value, (bool, int, float)):
+            if hasattr(value, "why"):
+                raise self.error(value.why)
+            raise self.error(f"expected a value or a number of {name}, got {type(value).__name__}")
         if name == "bool":
             if not isinstance(value, bool):
                 raise self.error(f"expected a bool, got {value!r}")
             return self.value(dtype, f"const {str(value).lower()}")
-        if not isinstance(value, (int, float)):
-            raise self.error(f"expected a value or a number of {name}, got {type(value).__name__}")
         if name in _FLOATS:
             try:
                 packed = struct.pack("<f" if name == "f32" else "<d", value)
@@ -196,6 +164,21 @@ class Builder:
         if not low <= value <= high:
             raise self.error(f"{value} is outside of the range of {name}, {low} to {high}")
         return self.value(dtype, f"const {value % 2**bits:#x}")
+
+    def converted(self, value: object, dtype: type[V]) -> V:
+        """Converts a value or a number to a type."""
+        if not isinstance(value, Value):
+            if dtype._dtype in _HALVES:
+                from millstream._types import f32
+
+                value = self.constant(value, f32)
+            else:
+                return self.constant(value, dtype)
+        if isinstance(value, Untyped):
+            whole = isinstance(value, UntypedFloat) and dtype._dtype[0] in "iu"
+            return self.converted(self.settled(value), dtype) if whole else value.take(dtype)
+        number = self.number_of(value)
+        return dtype._of(self, number) if value._dtype == dtype._dtype else self.value(dtype, f"cast %{number}")
 
     # Operations.
 
@@ -220,32 +203,47 @@ class Builder:
 
     def unary(self, op: str, value: V) -> V:
         """Applies an operation to one value."""
+        value = self.settled(value)
+        if isinstance(value, Untyped):
+            return self.open_value(UntypedFloat if op in _FLOAT_ONLY else type(value))  # type: ignore[return-value]
         self.check_takes(op, value)
         return self.value(type(value), f"{op} %{self.number_of(value)}")
 
     def binary(self, op: str, dtype: type[V], a: object, b: object) -> V:
         """Applies an operation to two values of a type."""
+        dtype = self.meet(dtype, a, b)
+        if issubclass(dtype, Untyped):
+            return self.open_value(dtype)
         left, right = self.operand(a, dtype), self.operand(b, dtype)
         self.check_takes(op, left)
         return self.value(dtype, f"{op} %{left._number} %{right._number}")
 
-    def compare(self, op: str, value: V, other: object) -> bool_:
+    def compare(self, op: str, value: Value, other: object) -> bool_:
         """Compares two values."""
         from millstream._types import bool_
 
-        right = self.operand(other, type(value))
-        if value._dtype in _HALVES:
-            self.check_takes(op, value)
-        return self.value(bool_, f"{op} %{self.number_of(value)} %{right._number}")
+        dtype = self.meet(type(value), value, other)
+        if issubclass(dtype, Untyped):
+            return self.value(bool_, "untyped", pure=False)
+        left, right = self.operand(value, dtype), self.operand(other, dtype)
+        if left._dtype in _HALVES:
+            self.check_takes(op, left)
+        return self.value(bool_, f"{op} %{left._number} %{right._number}")
 
     def true_divide(self, dtype: type[V], a: object, b: object) -> V:
         """Divides floats."""
+        dtype = self.meet(dtype, a, b)
+        if issubclass(dtype, Untyped):
+            return self.open_value(UntypedFloat)  # type: ignore[return-value]
         if dtype._dtype not in _FLOATS and dtype._dtype not in _HALVES:
             raise self.error("`/` takes floats; use `//` for integers, or cast them to f32")
         return self.binary("div", dtype, a, b)
 
     def floor_divide(self, dtype: type[V], a: object, b: object) -> V:
         """Divides, rounding towards minus infinity."""
+        dtype = self.meet(dtype, a, b)
+        if issubclass(dtype, Untyped):
+            return self.open_value(dtype)
         name = dtype._dtype
         if name in _FLOATS:
             return self.unary("floor", self.binary("div", dtype, a, b))
@@ -259,6 +257,9 @@ class Builder:
 
     def modulo(self, dtype: type[V], a: object, b: object) -> V:
         """Returns the remainder with the sign of the divisor."""
+        dtype = self.meet(dtype, a, b)
+        if issubclass(dtype, Untyped):
+            return self.open_value(dtype)
         name = dtype._dtype
         if name not in _FLOATS and isinstance(b, int) and b > 0 and b & (b - 1) == 0:
             return self.binary("and", dtype, a, b - 1)
@@ -276,30 +277,48 @@ class Builder:
         """Returns one of two values."""
         from millstream._types import bool_
 
+        dtype = self.meet(dtype, a, b)
+        if issubclass(dtype, Untyped):
+            return self.open_value(dtype)
         chosen = self.operand(condition, bool_)
         left, right = self.operand(a, dtype), self.operand(b, dtype)
         return self.value(dtype, f"select %{chosen._number} %{left._number} %{right._number}")
 
     # Memory.
 
-    def index(self, index: object) -> str:
-        """Returns the text of an index: an integer of any type becomes an `i64`."""
+    def position(self, index: object) -> i64:
+        """Returns an index or a length: an integer of any type becomes an `i64`."""
         from millstream._types import i64
 
-        if isinstance(index, Value) and type(index)._dtype in ("i32", "u32", "i16", "u16", "i8", "u8", "u64"):
-            index = self.value(i64, f"cast %{self.number_of(index)}")
-        return f"[%{self.operand(index, i64)._number}]"
+        if isinstance(index, Value) and index._dtype in ("i32", "u32", "i16", "u16", "i8", "u8", "u64"):
+            return self.value(i64, f"cast %{self.number_of(index)}")
+        return self.operand(index, i64)
+
+    def index(self, array: Array[Any], index: object) -> str:
+        """Returns the text of the index of an element: of one index for each axis."""
+        axes = index if isinstance(index, tuple) else (index,)
+        if len(axes) != array.ndim:
+            raise self.error(f"`{array._name}` has {array.ndim} axes, got {len(axes)} indices")
+        for each in axes:
+            if isinstance(each, int) and each < 0:
+                raise self.error(f"index {each} is negative; count from the end with `{array._name}.shape`")
+            if isinstance(each, slice):
+                raise self.error("a kernel accesses single elements, got a slice; loop over its indices")
+        place: Any = self.position(axes[0])
+        for axis in range(1, array.ndim):
+            place = place * array._extent(axis) + self.position(axes[axis])
+        return f"[%{place._number}]"
 
     def load(self, array: Array[V], index: object) -> V:
         """Loads an element."""
-        return self.value(array.dtype, f"load {array._name}{self.index(index)}", pure=False)
+        return self.value(array.dtype, f"load {array._name}{self.index(array, index)}", pure=False)
 
     def store(self, array: Array[Any], index: object, value: object) -> None:
         """Stores an element."""
-        at = self.index(index)
+        at = self.index(array, index)
         self.emit(f"store {array._name}{at} = %{self.operand(value, array.dtype)._number}")
 
     def atomic_add(self, array: Array[Any], index: object, value: object) -> None:
         """Adds to an element atomically."""
-        at = self.index(index)
+        at = self.index(array, index)
         self.emit(f"add {array._name}{at} += %{self.operand(value, array.dtype)._number}")

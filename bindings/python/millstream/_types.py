@@ -1,4 +1,4 @@
-"""Element types, which are also the types of values in kernels, and the parameters of kernels.
+"""Element types, which are also the types of values in kernels.
 
 ``millstream.f32`` is three things: the element type of a buffer (``stream.empty(16, ms.f32)``), the type of a number
 that a kernel takes (``a: ms.f32``), and the type of a value while a kernel is traced (``x[i]`` is an ``ms.f32``).
@@ -12,7 +12,7 @@ import itertools
 import math
 import operator
 from collections.abc import Iterable
-from typing import Any, Generic, NoReturn, TypeVar, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from millstream._values import Value
 
 __all__ = [
     "bf16", "bool_", "f16", "f32", "f64", "i16", "i32", "i64", "i8", "u16", "u32", "u64", "u8",
-    "Array", "DTypeLike", "Read", "Update", "Write",
+    "DTypeLike", "counter",
 ]
 
 
@@ -89,6 +89,13 @@ class bool_(Value, name="bool", itemsize=1):
     """A bool in one byte, 0 or 1: the type of comparisons."""
 
 
+class counter(i64):
+    """An integer of Python that became a variable, and the index of a ``for``: an ``i64`` that is converted where it meets
+    another type."""
+
+    _is_python = True
+
+
 CLASSES: dict[str, type[Value]] = {
     class_._dtype: class_
     for class_ in (f64, i64, u64, f32, i32, u32, f16, bf16, i16, u16, i8, u8, bool_)
@@ -96,8 +103,6 @@ CLASSES: dict[str, type[Value]] = {
 
 DTypeLike = Union[type[Value], str, "np.dtype[Any]", type[np.generic]]
 """What names an element type: ``ms.f32``, ``"f32"``, ``numpy.float32`` or a ``numpy.dtype``."""
-
-V = TypeVar("V", bound=Value)
 
 _NUMPY_NAMES = {
     "float64": "f64", "int64": "i64", "uint64": "u64", "float32": "f32", "int32": "i32", "uint32": "u32",
@@ -177,65 +182,3 @@ def contiguous(data: Any, dtype: type[Value] | None) -> tuple[np.ndarray[Any, An
     array = np.asarray(data, dtype=wanted, order="C")
     is_bf16 = dtype is bf16 or array.dtype == _bfloat16()
     return bits_of_bf16(array).reshape(-1), array.shape, is_bf16
-
-
-class Array(Generic[V]):
-    """An array that a kernel accesses, while the kernel is traced: ``x[i]`` loads an element."""
-
-    def __init__(self, builder: Any, name: str, dtype: type[V], kind: str) -> None:
-        self._builder = builder
-        self._name = name
-        self._kind = kind
-        self.dtype: type[V] = dtype
-
-    def __getitem__(self, index: Value | int) -> V:
-        """Loads the element at this index, an ``i64``."""
-        loaded: V = self._builder.load(self, index)
-        return loaded
-
-    def __iter__(self) -> Any:
-        raise self._no_length()
-
-    def __len__(self) -> int:
-        raise self._no_length()
-
-    def _no_length(self) -> Exception:
-        error: Exception = self._builder.error(
-            f"`{self._name}` has no length while it is traced; pass it as an argument of the kernel, and loop with "
-            "`for i in ir.range(..)`"
-        )
-        return error
-
-    def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise self._builder.error(f"`{self._name}` is no array of NumPy while it is traced; `x[i]` loads an element")
-
-    def __array_ufunc__(self, function: Any, method: str, *_: Any, **__: Any) -> NoReturn:
-        raise self._builder.not_traced(function, method)
-
-    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
-        raise self._builder.not_traced(function)
-
-
-class Read(Array[V]):
-    """A parameter of a kernel: an array that it only reads."""
-
-
-class _Writable(Array[V]):
-    def __setitem__(self, index: Value | int, value: Value | float) -> None:
-        """Stores an element at this index, an ``i64``."""
-        self._builder.store(self, index, value)
-
-
-class Write(_Writable[V]):
-    """A parameter of a kernel: an array of which a launch writes every byte and reads none."""
-
-    def __getitem__(self, index: Value | int) -> V:
-        raise self._builder.error(f"`{self._name}` is declared as Write; declare it as Update to read it")
-
-
-class Update(_Writable[V]):
-    """A parameter of a kernel: an array that is read and written, or written in part."""
-
-    def add(self, index: Value | int, value: Value | float) -> None:
-        """Adds to the element at this index atomically."""
-        self._builder.atomic_add(self, index, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Number = int | float
 
+V = TypeVar("V", bound="Value")
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -30,7 +31,7 @@ class Value:
     """A value of one thread of a kernel. Kernels receive values and compute with them; programs never make one.
 
     Operators work as in Python: ``//`` and ``%`` round towards minus infinity, and ``/`` is for floats. A Python number
-    takes the type of the value that it meets. Values of two types do not mix: ``ir.cast`` converts.
+    takes the type of the value that it meets. Values of two types do not mix: ``ms.f32(i)`` converts.
     """
 
     _dtype: ClassVar[str]
@@ -39,9 +40,24 @@ class Value:
     dtype: ClassVar[np.dtype[Any]]
     """The type of NumPy: ``numpy.dtype(ms.f32)``."""
 
-    def __init__(self, builder: Builder, number: int) -> None:
-        self._builder = builder
-        self._number = number
+    _builder: Builder
+    _number: int
+    _is_python: ClassVar[bool] = False
+    """Whether the value began as a Python number, and takes the type of the value that it meets."""
+
+    def __init__(self, value: Value | Number) -> None:
+        """Converts a number or a value to this type, inside of a kernel: ``ms.f32(0)``, ``ms.i32(x[i])``."""
+        from millstream._trace import current
+
+        self._builder = current()
+        self._number = self._builder.converted(value, type(self))._number
+
+    @classmethod
+    def _of(cls, builder: Builder, number: int) -> Self:
+        """Returns the value with a number."""
+        value = object.__new__(cls)
+        value._builder, value._number = builder, number
+        return value
 
     def __init_subclass__(cls, *, name: str | None = None, itemsize: int = 0) -> None:
         super().__init_subclass__()
@@ -135,19 +151,22 @@ class Value:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __bool__(self) -> NoReturn:
-        raise self._builder.error(
-            "a value of a thread is not known while the kernel is traced; use `ir.select(condition, a, b)`, or "
-            "`with ir.when(condition):`, and `&`, `|`, `~` in place of `and`, `or`, `not`"
+    def __bool__(self) -> bool:
+        raise self._builder.no_python_value(
+            "a value of a thread is not known while the kernel is traced",
+            "use `ir.select(condition, a, b)`, or `with ir.when(condition):`, and `&`, `|`, `~` in place of `and`, "
+            "`or`, `not`",
         )
 
-    def __index__(self) -> NoReturn:
-        raise self._builder.error(
-            "a value of a thread is no Python integer; loop with `for i in ir.range(..)`"
+    def __index__(self) -> int:
+        raise self._builder.no_python_value(
+            "a value of a thread is no Python integer", "loop with `for i in range(..):`"
         )
 
-    def __float__(self) -> NoReturn:
-        raise self._builder.error("a value of a thread is no Python float; use `ir.cast(value, ms.f32)`")
+    def __float__(self) -> float:
+        raise self._builder.no_python_value(
+            "a value of a thread is no Python float", "use the functions of `ir`, and `ms.f32(value)` to convert"
+        )
 
     def __iter__(self) -> Any:
         raise self._builder.error("a value of a thread is a number and cannot be iterated")
@@ -170,3 +189,31 @@ class Value:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} %{self._number} of kernel {self._builder.name}>"
+
+
+class Untyped(Value):
+    """A number that is written without a type, such as ``0.5``, and of which the device decides the value: a variable that
+    is 0.5 on one path and 2 on another. It takes the type of the value that it meets first, as a Python number does."""
+
+    _is_python = True
+    taken: Callable[[type[Any]], Any]
+    """Makes it a value of a type."""
+    is_open = False
+    """Whether its type is open because the loop around it is traced to find the types of its variables."""
+
+    def take(self, dtype: type[V]) -> V:
+        """Returns it as a value of this type."""
+        if issubclass(dtype, Untyped):
+            return dtype._of(self._builder, 0)
+        if isinstance(self, UntypedFloat) and dtype._dtype[0] in "iu":
+            raise self._builder.error(f"expected a value of {dtype._dtype}, got a float; convert it, as in `ms.{dtype.__name__}(..)`")
+        value: V = self.taken(dtype)
+        return value
+
+
+class UntypedInt(Untyped, name="int"):
+    """An integer."""
+
+
+class UntypedFloat(Untyped, name="float"):
+    """A float."""

@@ -7,30 +7,36 @@ The names are those of ``millstream::ir`` in Rust. Indices, lengths and position
 
     @ms.kernel
     def saxpy(x: ms.Read[ms.f32], y: ms.Update[ms.f32], a: ms.f32, n: ms.i64) -> None:
-        i = ir.index()
-        with ir.when(i < n):
+        i = ir.position()
+        if i < n:
             y[i] = a * x[i] + y[i]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import builtins
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, Literal, TypeVar, overload
 
-from millstream._trace import current
-from millstream._types import Update, bool_, i64, u32, u64
+from millstream._arrays import Update, Update2D
+from millstream._statements import Block
+from millstream._trace import Builder, current
+from millstream._types import bool_, i8, i16, i32, i64, u8, u16, u32, u64
 from millstream._values import Value
 
 __all__ = [
-    "Axis", "Var", "barrier", "bits", "cast", "ceil", "constant", "cos", "count", "cube", "cubes", "div", "erf", "exp",
-    "floor", "fma", "index", "local", "log", "max", "min", "otherwise", "random", "range", "reduce", "reduce_row", "rem",
-    "select", "shared", "sin", "sqrt", "tanh", "thread", "threads", "unrolled", "var", "when", "where",
+    "Axis", "Range", "Var", "barrier", "bits", "cast", "ceil", "constant", "cos", "count", "cube", "cubes", "div", "erf",
+    "exp", "floor", "fma", "index", "local", "log", "max", "min", "otherwise", "position", "random", "range", "reduce",
+    "reduce_row", "rem", "select", "shared", "sin", "sqrt", "static_range", "tanh", "thread", "threads", "unrolled",
+    "var", "when", "where",
 ]  # fmt: skip
 
 V = TypeVar("V", bound=Value)
 
 Axis = Literal["x", "y", "z"]
+Integer = i64 | i32 | u32 | i16 | u16 | i8 | u8 | int
 Reduction = Literal["sum", "prod", "min", "max"]
 
 
@@ -59,13 +65,33 @@ def index(axis: Axis = "x") -> i64:
     return cube(axis) * threads(axis) + thread(axis)
 
 
+@overload
+def position() -> i64: ...
+@overload
+def position(axes: Literal[1]) -> i64: ...
+@overload
+def position(axes: Literal[2]) -> tuple[i64, i64]: ...
+@overload
+def position(axes: Literal[3]) -> tuple[i64, i64, i64]: ...
+def position(axes: int = 1) -> Any:
+    """Returns the index of the thread in the launch, along one to three axes, in the order of an array's:
+    ``i, j = ms.position(2)`` is the place of ``x[i, j]``. The last one is the axis x, so that neighbours access neighbours.
+    """
+    if axes == 1:
+        return index("x")
+    if axes not in (2, 3):
+        raise current().error(f"a launch has 1 to 3 axes, got {axes}")
+    last = index("y"), index("x")
+    return last if axes == 2 else (index("z"), *last)
+
+
 def count(axis: Axis = "x") -> i64:
     """Returns the number of threads of the launch: the step of a loop that starts at `index`."""
     return cubes(axis) * threads(axis)
 
 
 def constant(value: int | float | bool, dtype: type[V]) -> V:
-    """Returns a constant of this type."""
+    """Returns a constant of this type: `dtype(value)`."""
     return current().constant(value, dtype)
 
 
@@ -76,9 +102,8 @@ def select(condition: bool_, a: float, b: V) -> V: ...
 def select(condition: bool_, a: Any, b: Any) -> Any:
     """Returns `a` if the condition is true, otherwise `b`. Both are computed."""
     builder = current()
-    for each in (a, b):
-        if isinstance(each, Value):
-            return builder.select(type(each), condition, a, b)
+    if isinstance(a, Value) or isinstance(b, Value):
+        return builder.select(builder.common(a, b), condition, a, b)
     raise builder.error("`select` needs at least one value; give a constant a type with `ir.constant`")
 
 
@@ -87,17 +112,15 @@ where = select
 
 def cast(value: Value, dtype: type[V]) -> V:
     """Converts a value. Floats become integers by truncation, and are clamped to the range of the type."""
-    builder = current()
-    if type(value) is dtype:
-        return value
-    return builder.value(dtype, f"cast %{builder.number_of(value)}")
+    return current().converted(value, dtype)
 
 
 def bits(value: Value, dtype: type[V]) -> V:
     """Reinterprets the bits of a value as another type of the same size."""
     builder = current()
-    if type(value) is dtype:
-        return value
+    value = builder.settled(value)
+    if value._dtype == dtype._dtype:
+        return dtype._of(builder, value._number)
     if type(value).itemsize != dtype.itemsize:
         raise builder.error(f"{type(value)._dtype} and {dtype._dtype} differ in size; use `ir.cast`")
     return builder.value(dtype, f"bits %{builder.number_of(value)}")
@@ -150,27 +173,35 @@ def ceil(value: V) -> V:
 
 def min(a: V, b: V | float) -> V:
     """Returns the smaller value; NaN if either is."""
-    return current().binary("min", type(a), a, b)
+    return _binary("min", a, b)
 
 
 def max(a: V, b: V | float) -> V:
     """Returns the greater value; NaN if either is."""
-    return current().binary("max", type(a), a, b)
+    return _binary("max", a, b)
 
 
 def div(a: V, b: V | int) -> V:
     """Divides integers, rounding towards zero; by zero the result is 0."""
-    return current().binary("div", type(a), a, b)
+    return _binary("div", a, b)
 
 
 def rem(a: V, b: V | float) -> V:
     """Returns the remainder with the sign of the dividend; of integers by zero it is 0."""
-    return current().binary("rem", type(a), a, b)
+    return _binary("rem", a, b)
+
+
+def _binary(op: str, a: V, b: V | float) -> V:
+    builder = current()
+    dtype: Any = builder.common(a, b)
+    found: V = builder.binary(op, dtype, a, b)
+    return found
 
 
 def fma(a: V, b: V | float, c: V | float) -> V:
     """Returns ``a * b + c`` of floats, rounded once."""
     builder = current()
+    a = builder.settled(a)
     builder.check_takes("sqrt", a)
     factor, summand = builder.operand(b, type(a)), builder.operand(c, type(a))
     numbers = f"%{builder.number_of(a)} %{factor._number} %{summand._number}"
@@ -184,34 +215,70 @@ def random(seed: u64, counter: i64) -> u32:
     return builder.value(u32, f"random %{first._number} %{second._number}")
 
 
-def range(start: i64 | int, end: i64 | int | None = None, step: i64 | int = 1) -> Iterator[i64]:
+class Range:
+    """The indices of a loop of the device, for ``for``."""
+
+    def __init__(
+        self, start: Integer, end: Integer, step: Integer, dtype: type[i64] = i64, is_unrolled: bool = False
+    ) -> None:
+        self._bounds = start, end, step
+        self._type = dtype
+        self._suffix = " unroll" if is_unrolled else ""
+
+    def begun(self, builder: Builder) -> tuple[str, Callable[[], i64]]:
+        """Computes the bounds; returns the head of the loop, and what returns the index in its body."""
+        start, end, step = self._bounds
+        down = -step if isinstance(step, int) and step < 0 else 0
+        if isinstance(step, int) and step == 0:
+            raise builder.error("the step of a range must not be 0")
+        first, last = builder.position(start), builder.position(end)
+        bounds = first, last, builder.position(step)
+        if down:
+            # The IR counts upwards: number the iterations.
+            bounds = builder.constant(0, i64), (first - last + (down - 1)) // down, builder.constant(1, i64)
+        number = builder.fresh()
+        one, two, three = (bound._number for bound in bounds)
+
+        def index() -> i64:
+            count = self._type._of(builder, number)
+            return self._type._of(builder, (first - count * down)._number) if down else count
+
+        return f"for %{number} in %{one} .. %{two} step %{three}{self._suffix}", index
+
+    def __iter__(self) -> Iterator[i64]:
+        """Traces the body of a ``for`` that is Python's."""
+        builder = current()
+        left_early = builder.error("a loop of a kernel cannot be left by `break` or `return`")
+        head, index = self.begun(builder)
+        builder.begin(head + " {")
+        ended = False
+        try:
+            yield index()
+            ended = True
+        finally:
+            builder.end()
+            if not ended and builder.broken is None:
+                builder.broken = left_early
+
+
+def range(start: Integer, end: Integer | None = None, step: Integer = 1) -> Range:
     """Loops over the indices from `start` on, below `end`: ``for i in ir.range(n):``.
 
-    The body is traced once. It cannot `break`, and values that it computes are not visible after it: use `ir.var`.
+    In a kernel whose source is not available, and in a function without ``@ms.function``, the body is traced once. It
+    cannot `break` there, and values that it computes are not visible after it: use `ir.var`.
     """
     first, last = (0, start) if end is None else (start, end)
-    return _loop(first, last, step, "")
+    return Range(first, last, step)
 
 
-def unrolled(times: int) -> Iterator[i64]:
+def unrolled(times: int) -> Range:
     """As `range`, for a short loop of a constant length that devices unroll."""
-    return _loop(0, times, 1, " unroll")
+    return Range(0, times, 1, is_unrolled=True)
 
 
-def _loop(start: i64 | int, end: i64 | int, step: i64 | int, suffix: str) -> Iterator[i64]:
-    builder = current()
-    first, last, stride = (builder.operand(bound, i64)._number for bound in (start, end, step))
-    number = builder.fresh()
-    left_early = builder.error("a loop of a kernel cannot be left by `break` or `return`")
-    builder.begin(f"for %{number} in %{first} .. %{last} step %{stride}{suffix} {{")
-    ended = False
-    try:
-        yield i64(builder, number)
-        ended = True
-    finally:
-        builder.end()
-        if not ended and builder.broken is None:
-            builder.broken = left_early
+def static_range(*arguments: int) -> builtins.range:
+    """Returns Python's range: ``for k in ms.static_range(4):`` traces the body four times, with a Python integer."""
+    return builtins.range(*arguments)
 
 
 @contextmanager
@@ -230,25 +297,15 @@ def when(condition: bool_) -> Iterator[None]:
 def otherwise() -> Iterator[None]:
     """The statements of the block run if the condition of the `when` directly before it is false."""
     builder = current()
-    lines = builder.open[-1].lines
-    is_after_when = bool(lines) and lines[-1].strip() == "}" and _begins_with_if(lines)
-    if not is_after_when:
+    items = builder.open[-1].items
+    last = items[-1] if items else None
+    if not isinstance(last, Block) or not last.head.startswith("if ") or last.otherwise is not None:
         raise builder.error("`otherwise` must follow directly after `with ir.when(..):`")
-    lines.pop()
-    builder.open[-1].lines.append("  " * len(builder.open) + "} else {")
-    builder.open.append(type(builder.open[-1])())
+    builder.begin_otherwise(last)
     try:
         yield
     finally:
         builder.end()
-
-
-def _begins_with_if(lines: list[str]) -> bool:
-    indent = lines[-1].removesuffix("}")
-    for line in reversed(lines[:-1]):
-        if line.startswith(indent) and not line.startswith(indent + " "):
-            return line.strip().startswith("if ")
-    return False
 
 
 class Var(Generic[V]):
@@ -284,21 +341,33 @@ def var(value: Any, dtype: Any = None) -> Var[Any]:
     return variable
 
 
-def local(dtype: type[V], length: int) -> Update[V]:
-    """Returns an array of each thread, filled with zeros."""
+@overload
+def local(dtype: type[V], length: int) -> Update[V]: ...
+@overload
+def local(dtype: type[V], length: tuple[int, int]) -> Update2D[V]: ...
+def local(dtype: type[V], length: Any) -> Any:
+    """Returns an array of each thread, filled with zeros. The length may be a shape of two axes."""
     return _array("local", "local_", dtype, length)
 
 
-def shared(dtype: type[V], length: int) -> Update[V]:
-    """Returns an array that the threads of a cube share. Its contents are undefined until a thread stores them."""
+@overload
+def shared(dtype: type[V], length: int) -> Update[V]: ...
+@overload
+def shared(dtype: type[V], length: tuple[int, int]) -> Update2D[V]: ...
+def shared(dtype: type[V], length: Any) -> Any:
+    """Returns an array that the threads of a cube share. Its contents are undefined until a thread stores them. The length
+    may be a shape of two axes."""
     return _array("shared", "shared_", dtype, length)
 
 
-def _array(kind: str, name: str, dtype: type[V], length: int) -> Update[V]:
+def _array(kind: str, name: str, dtype: type[V], length: int | tuple[int, int]) -> Any:
     builder = current()
-    if length < 1:
+    shape = length if isinstance(length, tuple) else (length,)
+    elements = math.prod(shape)
+    if builtins.min(shape) < 1:
         raise builder.error(f"an array has at least 1 element, got {length}")
-    return Update(builder, builder.declare(kind, name, dtype._dtype, length), dtype, kind)
+    array: Any = Update if len(shape) == 1 else Update2D
+    return array(builder, builder.declare(kind, name, dtype._dtype, elements), dtype, kind, shape)
 
 
 def barrier() -> None:
@@ -318,6 +387,7 @@ def reduce_row(value: V, op: Reduction) -> V:
 
 def _reduce(scope: str, value: V, op: Reduction) -> V:
     builder = current()
+    value = builder.settled(value)
     builder.check_takes("add" if op in ("sum", "prod") else "min", value)
     return builder.value(type(value), f"reduce {scope} {op} %{builder.number_of(value)}", pure=False)
 

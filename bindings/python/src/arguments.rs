@@ -52,7 +52,11 @@ pub(crate) fn pack<'a>(
     for (index, parameter) in kernel.parameters.iter().enumerate() {
         let given = args.get_borrowed_item(index)?;
         match parameter.kind {
-            ParameterKind::Binding { dtype, access } => {
+            ParameterKind::Binding {
+                dtype,
+                access,
+                axes,
+            } => {
                 let Ok(buffer) = given.cast::<Buffer>() else {
                     let why = format!("takes a Buffer, got {}", given.get_type().name()?);
                     return Err(unfit(kernel, parameter, &why));
@@ -61,6 +65,10 @@ pub(crate) fn pack<'a>(
                 let buffer: &Buffer = extend(args, buffer.get());
                 if buffer.dtype != dtype {
                     let why = format!("is declared as {dtype}, got elements of {}", buffer.dtype);
+                    return Err(unfit(kernel, parameter, &why));
+                }
+                if axes > 1 && buffer.shape.len() != axes {
+                    let why = format!("has {axes} axes, got a buffer of shape {:?}", buffer.shape);
                     return Err(unfit(kernel, parameter, &why));
                 }
                 bindings.push(bind(&buffer.handle, access));
@@ -78,6 +86,18 @@ pub(crate) fn pack<'a>(
                     *word |= bits << (8 * (offset % 8));
                 }
             }
+        }
+    }
+    for extent in &kernel.extents {
+        // Each is the length of a binding, whose argument is a buffer.
+        let given = args.get_borrowed_item(extent.parameter)?;
+        let shape = &given.cast::<Buffer>()?.get().shape;
+        let length = match extent.axis {
+            Some(axis) => shape.get(axis).copied().unwrap_or_default(),
+            None => shape.iter().product(),
+        };
+        if let Some(word) = words.get_mut(extent.word) {
+            *word = length as u64;
         }
     }
     Ok(Packed { bindings, words })

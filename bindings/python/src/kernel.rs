@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use millstream::ir::Program;
 use millstream::ir::ssa::Function;
+use millstream::kernel::ScalarSpec;
 use millstream::{Access, ComputeClient, DType, KernelHandle, Source};
 use pyo3::prelude::*;
 
@@ -16,6 +17,8 @@ pub(crate) struct Kernel {
     pub(crate) handle: KernelHandle,
     /// The parameters, in the order in which Python passes them.
     pub(crate) parameters: Box<[Parameter]>,
+    /// The lengths of buffers that a launch passes as words.
+    pub(crate) extents: Box<[Extent]>,
     /// The number of words of a launch.
     pub(crate) words: usize,
 }
@@ -29,15 +32,24 @@ pub(crate) struct Parameter {
 /// What a parameter takes.
 #[derive(Clone, Copy)]
 pub(crate) enum ParameterKind {
+    /// A buffer, with this number of axes; 1 takes any shape, as one axis of all elements.
     Binding {
         dtype: DType,
         access: Access,
+        axes: usize,
     },
     /// A number, at this byte of the packed words.
-    Scalar {
-        dtype: DType,
-        offset: usize,
-    },
+    Scalar { dtype: DType, offset: usize },
+}
+
+/// A word of a launch that has a length of a buffer, in elements.
+pub(crate) struct Extent {
+    /// The parameter, in the order in which Python passes them.
+    pub(crate) parameter: usize,
+    /// The axis; none for the number of all elements.
+    pub(crate) axis: Option<usize>,
+    /// The index of the word.
+    pub(crate) word: usize,
 }
 
 #[pymethods]
@@ -62,19 +74,29 @@ impl Kernel {
 /// What a definition in Python says of itself: the result of its method `__millstream_kernel__`.
 struct Definition {
     name: String,
-    /// The name, the access, if it is no scalar, and the element type of each parameter.
-    parameters: Vec<(String, Option<Access>, DType)>,
+    parameters: Vec<Declared>,
+    /// The words behind the scalars: the parameter whose length it is, and the axis.
+    extents: Vec<(usize, Option<usize>)>,
     /// The texts, by language.
     sources: HashMap<String, String>,
     threads: [u32; 3],
     shared_bytes: u32,
 }
 
+/// A parameter as a definition declares it.
+struct Declared {
+    name: String,
+    /// None for a scalar.
+    access: Option<Access>,
+    dtype: DType,
+    axes: usize,
+}
+
 impl Definition {
     fn of(definition: &Bound<'_, PyAny>) -> PyResult<Self> {
         let said = definition.call_method0("__millstream_kernel__")?;
-        let (name, parameters, sources, threads, shared_bytes) = said.extract()?;
-        let known = |(name, kind, dtype): (String, String, String)| {
+        let (name, parameters, extents, sources, threads, shared_bytes) = said.extract()?;
+        let known = |(name, kind, dtype, axes): (String, String, String, usize)| {
             let access = match kind.as_str() {
                 "read" => Some(Access::Read),
                 "write" => Some(Access::Write),
@@ -82,13 +104,20 @@ impl Definition {
                 _ => None,
             };
             let unknown = || argument_error(format!("`{dtype}` is no element type"));
-            Ok((name, access, DType::from_name(&dtype).ok_or_else(unknown)?))
+            let dtype = DType::from_name(&dtype).ok_or_else(unknown)?;
+            Ok(Declared {
+                name,
+                access,
+                dtype,
+                axes,
+            })
         };
-        let parameters: Vec<(String, String, String)> = parameters;
+        let parameters: Vec<(String, String, String, usize)> = parameters;
         let parameters = parameters.into_iter().map(known).collect::<PyResult<_>>()?;
         Ok(Self {
             name,
             parameters,
+            extents,
             sources,
             threads,
             shared_bytes,
@@ -105,11 +134,12 @@ pub(crate) fn prepare(client: &ComputeClient, definition: &Bound<'_, PyAny>) -> 
         None => source_kernel(&definition)?,
     };
     let words = kernel.signature().scalar_words();
-    let parameters = parameters_of(definition, &kernel);
+    let (parameters, extents) = parameters_of(definition, &kernel)?;
     let handle = py.detach(|| client.kernel(kernel));
     Ok(Kernel {
         handle: handle.map_err(exception)?,
         parameters,
+        extents,
         words,
     })
 }
@@ -142,15 +172,15 @@ fn source_kernel(definition: &Definition) -> PyResult<millstream::Kernel> {
     let mut kernel = millstream::Kernel::new(definition.name.as_str())
         .threads(definition.threads)
         .shared_bytes(definition.shared_bytes);
-    for (name, access, dtype) in &definition.parameters {
-        let dtype = match *dtype {
+    for declared in &definition.parameters {
+        let dtype = match declared.dtype {
             // A byte.
             DType::Bool => DType::U8,
             dtype => dtype,
         };
-        kernel = match *access {
-            Some(access) => kernel.raw_of(dtype, name.as_str(), access),
-            None => kernel.scalar_of(dtype, name.as_str()),
+        kernel = match declared.access {
+            Some(access) => kernel.raw_of(dtype, declared.name.as_str(), access),
+            None => kernel.scalar_of(dtype, declared.name.as_str()),
         };
     }
     for (language, text) in &definition.sources {
@@ -168,12 +198,35 @@ fn source_kernel(definition: &Definition) -> PyResult<millstream::Kernel> {
     Ok(kernel)
 }
 
-/// Returns the parameters in the order of the definition, with the places of the scalars.
-fn parameters_of(definition: Definition, kernel: &millstream::Kernel) -> Box<[Parameter]> {
-    let mut scalars = kernel.signature().scalars().iter();
-    let parameter = |(name, access, dtype): (String, Option<Access>, DType)| {
+/// The parameters of a kernel, and the words with lengths.
+type Places = (Box<[Parameter]>, Box<[Extent]>);
+
+/// Returns the parameters in the order of the definition, with the places of the scalars, and the words with lengths.
+fn parameters_of(definition: Definition, kernel: &millstream::Kernel) -> PyResult<Places> {
+    let specs = kernel.signature().scalars();
+    let of_parameters = definition.parameters.iter();
+    let given = of_parameters.filter(|it| it.access.is_none()).count() + definition.extents.len();
+    if given != specs.len() {
+        let name = &definition.name;
+        return Err(argument_error(format!(
+            "kernel `{name}` has {} numbers, but its parameters name {given}",
+            specs.len()
+        )));
+    }
+    let mut scalars = specs.iter();
+    let parameter = |declared: Declared| {
+        let Declared {
+            name,
+            access,
+            dtype,
+            axes,
+        } = declared;
         let kind = match access {
-            Some(access) => ParameterKind::Binding { dtype, access },
+            Some(access) => ParameterKind::Binding {
+                dtype,
+                access,
+                axes,
+            },
             None => {
                 let offset = scalars.next().map_or(0, |spec| spec.offset);
                 ParameterKind::Scalar { dtype, offset }
@@ -182,5 +235,12 @@ fn parameters_of(definition: Definition, kernel: &millstream::Kernel) -> Box<[Pa
         let name = name.into();
         Parameter { name, kind }
     };
-    definition.parameters.into_iter().map(parameter).collect()
+    let parameters = definition.parameters.into_iter().map(parameter).collect();
+    let extent = |((parameter, axis), spec): ((usize, Option<usize>), &ScalarSpec)| Extent {
+        parameter,
+        axis,
+        word: spec.offset / 8,
+    };
+    let extents = definition.extents.into_iter().zip(scalars);
+    Ok((parameters, extents.map(extent).collect()))
 }

@@ -1,4 +1,4 @@
-"""Runs the examples of the README and of the package's documentation."""
+"""Runs the examples of the README, of the guide's page about kernels, and of the package's documentation."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import millstream as ms
 import pytest
 
 README = Path(__file__).parent.parent / "README.md"
+GUIDE = README.parent.parent.parent / "docs" / "guide" / "python-kernels.md"
 
 
 def run(text: str, folder: Path) -> None:
@@ -27,15 +28,16 @@ def run(text: str, folder: Path) -> None:
 FOUND: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 # `tests_ray` runs the others.
 EXAMPLES = [example for example in FOUND if "import ray" not in example]
+OF_GUIDE: list[str] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", EXAMPLES + OF_GUIDE)
 def test_an_example_of_the_readme(example: str, tmp_path: Path) -> None:
     run(example, tmp_path)
 
 
 def test_the_readme_has_examples_of_kernels_and_graphs() -> None:
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 2 and len(OF_GUIDE) == 2
 
 
 def test_the_example_of_the_package(tmp_path: Path) -> None:

@@ -52,6 +52,23 @@ def test_parameters_and_scalars_change_from_replay_to_replay(device: ms.Device, 
         assert (stream.read(y).wait() == 3 * value + 1).all()
 
 
+def test_a_recording_keeps_the_lengths_of_its_buffers(device: ms.Device, stream: ms.Stream) -> None:
+    @ms.kernel
+    def add(x: ms.Update2D[ms.i32], value: ms.i32) -> None:
+        i, j = ms.position(2)
+        if i < x.shape[0] and j < x.shape[1]:
+            x[i, j] = x[i, j] + value
+
+    recorder = stream.recorder()
+    target, value = recorder.parameter((3, 4), ms.i32), recorder.scalar(ms.i32)
+    recorder.launch(device.kernel(add), add.cover((3, 4)), target, value)
+    recording = recorder.finish()
+    for shape in ((3, 4), (5, 4)):
+        x = stream.zeros(shape, ms.i32)
+        stream.replay(recording, {target: x}, {value: -7})
+        assert (stream.read(x).wait()[:3] == -7).all() and not stream.read(x).wait()[3:].any()
+
+
 def test_replays_are_checked(device: ms.Device, stream: ms.Stream) -> None:
     prepared = device.kernel(saxpy)
     recorder, other = stream.recorder(), stream.recorder()

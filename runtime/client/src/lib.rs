@@ -54,6 +54,7 @@ pub use kernel::KernelHandle;
 pub(crate) use pending::Finish;
 pub use pending::Pending;
 pub use points::StreamPoint;
+pub use prepared::PreparedKernel;
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
 pub use record::Recorder;
 pub use recycled::Recycled;

@@ -11,10 +11,18 @@ use crate::{KernelHandle, Stream};
 /// The slots of the first table.
 const SLOTS_MIN: usize = 64;
 
+/// A kernel that a call has prepared.
+pub struct PreparedKernel {
+    /// The kernel.
+    pub kernel: KernelHandle,
+    /// The most pieces that a launch is divided into, if the kernel's cubes are pieces of any size; otherwise 0.
+    pub pieces: u32,
+}
+
 /// Kernels by type: a hash table that is only added to, so that a launch finds its kernel without a lock. Where two
 /// kernels have one slot, the second is in the next table, which is twice as long.
 pub(crate) struct PreparedKernels {
-    slots: Box<[OnceLock<(TypeId, KernelHandle)>]>,
+    slots: Box<[OnceLock<(TypeId, PreparedKernel)>]>,
     next: OnceLock<Box<PreparedKernels>>,
 }
 
@@ -32,13 +40,13 @@ impl PreparedKernels {
         }
     }
 
-    fn slot(&self, key: TypeId) -> &OnceLock<(TypeId, KernelHandle)> {
+    fn slot(&self, key: TypeId) -> &OnceLock<(TypeId, PreparedKernel)> {
         &self.slots[hash(key) & (self.slots.len() - 1)]
     }
 
     /// Returns a kernel.
     #[inline]
-    fn find(&self, key: TypeId) -> Option<&KernelHandle> {
+    fn find(&self, key: TypeId) -> Option<&PreparedKernel> {
         let mut table = self;
         loop {
             match table.slot(key).get()? {
@@ -49,7 +57,7 @@ impl PreparedKernels {
     }
 
     /// Adds a kernel. Returns the one that was added first if there is one.
-    fn add(&self, key: TypeId, kernel: KernelHandle) -> &KernelHandle {
+    fn add(&self, key: TypeId, kernel: PreparedKernel) -> &PreparedKernel {
         let (mut table, mut added) = (self, Some(kernel));
         loop {
             let taken = table
@@ -90,16 +98,16 @@ fn hash(key: TypeId) -> usize {
 }
 
 impl Stream {
-    /// Returns the kernel of the type `K` on this stream's device. The first call defines and compiles it; two first calls
-    /// at once may both do so, and use the kernel of one.
+    /// Returns the kernel of the type `K` on this stream's device. The first call defines and compiles it: `define` returns
+    /// it with its [pieces](PreparedKernel::pieces). Two first calls at once may both do so, and use the kernel of one.
     ///
     /// # Errors
     /// Those of `define`, and of [`ComputeClient::kernel`](crate::ComputeClient::kernel).
     #[inline]
     pub fn prepared<K: 'static>(
         &self,
-        define: impl FnOnce(&DeviceProperties) -> Result<Kernel, Error>,
-    ) -> Result<&KernelHandle, Error> {
+        define: impl FnOnce(&DeviceProperties) -> Result<(Kernel, u32), Error>,
+    ) -> Result<&PreparedKernel, Error> {
         let (kernels, key) = (&self.device().prepared, TypeId::of::<K>());
         match kernels.find(key) {
             Some(kernel) => Ok(kernel),
@@ -111,12 +119,12 @@ impl Stream {
     fn prepare(
         &self,
         key: TypeId,
-        define: impl FnOnce(&DeviceProperties) -> Result<Kernel, Error>,
-    ) -> Result<&KernelHandle, Error> {
+        define: impl FnOnce(&DeviceProperties) -> Result<(Kernel, u32), Error>,
+    ) -> Result<&PreparedKernel, Error> {
         let device = self.device();
-        let kernel = define(device.properties())?;
+        let (kernel, pieces) = define(device.properties())?;
         let kernel = device.prepare(kernel)?;
-        Ok(device.prepared.add(key, kernel))
+        Ok(device.prepared.add(key, PreparedKernel { kernel, pieces }))
     }
 
     /// Returns the properties of the stream's device.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_client::arguments::{Argument as _, ArgumentWriter, CubeCount};
-use millstream_client::{KernelHandle, Recorder, Stream};
+use millstream_client::arguments::{ArgumentWriter, CubeCount};
+use millstream_client::{KernelHandle, PreparedKernel, Recorder, Stream};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Builder, Function};
 use millstream_ir::{DType, Program, ProgramError};
@@ -37,11 +37,15 @@ pub trait Definition {
     /// Adds the body to a program: buffers, scalars, lengths, the number of threads, statements.
     fn trace(k: Tracer<'_>);
 
-    /// Writes the arguments up to the number of threads, in the order of the program's.
+    /// Writes the arguments, in the order of the program's: buffers, and a word for each scalar.
     ///
     /// # Errors
     /// A handle of another device, or overlapping buffers.
-    fn write<'h>(&'h self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>;
+    fn write<'h>(
+        &'h self,
+        threads: Threads,
+        writer: &mut ArgumentWriter<'_, 'h>,
+    ) -> Result<(), Box<Error>>;
 
     /// Returns the kernel as plain Rust, if it has this form.
     fn native() -> Option<Native>;
@@ -92,8 +96,9 @@ pub fn program<D: Definition>() -> Result<Function, ProgramError> {
     builder.build()
 }
 
-/// Returns the kernel for a device: on the CPU plain Rust if the kernel has that form, elsewhere the program.
-fn kernel<D: Definition>(device: &DeviceProperties) -> Result<Kernel, KernelError> {
+/// Returns the kernel for a device, and the most pieces of a launch: on the CPU plain Rust if the kernel has that form,
+/// elsewhere the program, which has none.
+fn kernel<D: Definition>(device: &DeviceProperties) -> Result<(Kernel, u32), KernelError> {
     let refused = |error: ProgramError| KernelError::Compile {
         kernel: D::NAME.into(),
         log: error.to_string(),
@@ -105,9 +110,10 @@ fn kernel<D: Definition>(device: &DeviceProperties) -> Result<Kernel, KernelErro
         .exclusive();
     match D::native() {
         Some(native) if device.backend == "cpu" && native.bindings == buffers => {
-            Ok(kernel.only(Source::Native(native.kernel)))
+            let pieces = device.compute_units as u32 * PIECES_PER_WORKER;
+            Ok((kernel.only(Source::Native(native.kernel)), pieces))
         }
-        _ => Ok(kernel),
+        _ => Ok((kernel, 0)),
     }
 }
 
@@ -115,7 +121,6 @@ fn kernel<D: Definition>(device: &DeviceProperties) -> Result<Kernel, KernelErro
 #[derive(Clone, Copy)]
 pub struct Threads {
     counts: [usize; 3],
-    axes: usize,
 }
 
 impl From<usize> for Threads {
@@ -130,13 +135,22 @@ impl<const AXES: usize> From<[usize; AXES]> for Threads {
     fn from(threads: [usize; AXES]) -> Self {
         let mut counts = [1; 3];
         counts[..AXES].copy_from_slice(&threads);
-        Self { counts, axes: AXES }
+        Self { counts }
     }
 }
 
 impl Threads {
-    fn along(&self) -> &[usize] {
-        &self.counts[..self.axes]
+    /// Returns the number along an axis.
+    #[inline(always)]
+    pub fn along(&self, axis: usize) -> u64 {
+        self.counts[axis] as u64
+    }
+
+    /// Returns the number of all threads.
+    #[inline(always)]
+    fn all(&self) -> usize {
+        let [a, b, c] = self.counts;
+        a.saturating_mul(b).saturating_mul(c)
     }
 }
 
@@ -147,13 +161,9 @@ impl Threads {
 #[inline]
 pub fn launch<D: Definition>(call: &D, stream: &Stream, threads: Threads) -> Result<(), Error> {
     let prepared = prepared::<D>(stream)?;
-    let count = cubes::<D>(stream, &threads);
-    let launched = stream.launch_with(prepared, count, |writer| {
-        call.write(writer)?;
-        threads
-            .along()
-            .iter()
-            .try_for_each(|count| count.write(writer))?;
+    let count = cubes::<D>(prepared, threads);
+    let launched = stream.launch_with(&prepared.kernel, count, |writer| {
+        call.write(threads, writer)?;
         Ok(true)
     });
     launched.map(drop)
@@ -168,15 +178,9 @@ pub fn record<D: Definition>(
     recorder: &mut Recorder<'_>,
     threads: Threads,
 ) -> Result<(), Error> {
-    let prepared = prepared::<D>(recorder.stream())?.clone();
-    let count = cubes::<D>(recorder.stream(), &threads);
-    recorder.launch_with(&prepared, count, |writer| {
-        call.write(writer)?;
-        threads
-            .along()
-            .iter()
-            .try_for_each(|count| count.write(writer))
-    })
+    let prepared = prepared::<D>(recorder.stream())?;
+    let (kernel, count) = (prepared.kernel.clone(), cubes::<D>(prepared, threads));
+    recorder.launch_with(&kernel, count, |writer| call.write(threads, writer))
 }
 
 /// Returns the kernel on the stream's device, which is compiled the first time.
@@ -184,37 +188,31 @@ pub fn record<D: Definition>(
 /// # Errors
 /// Those of [`ComputeClient::kernel`](millstream_client::ComputeClient::kernel).
 pub fn prepare<D: Definition>(stream: &Stream) -> Result<KernelHandle, Error> {
-    prepared::<D>(stream).cloned()
+    prepared::<D>(stream).map(|prepared| prepared.kernel.clone())
 }
 
 #[inline]
-fn prepared<D: Definition>(stream: &Stream) -> Result<&KernelHandle, Error> {
+fn prepared<D: Definition>(stream: &Stream) -> Result<&PreparedKernel, Error> {
     stream.prepared::<D::Key>(|device| kernel::<D::Key>(device).map_err(Error::from))
 }
 
 /// The fewest threads that are worth a cube of their own on the CPU.
 const THREADS_MIN: usize = 256;
-/// The cubes for each worker of the CPU: so many that a worker that begins late has its part.
-const CUBES_PER_WORKER: usize = 8;
+/// The most pieces of a launch for each worker of the CPU: so many that a worker that begins late has its part.
+const PIECES_PER_WORKER: u32 = 8;
 
 /// Returns the number of cubes of a launch.
 #[inline]
-fn cubes<D: Definition>(stream: &Stream, threads: &Threads) -> CubeCount {
-    let device = stream.properties();
-    if D::PLAIN && device.backend == "cpu" {
-        let all = threads
-            .along()
-            .iter()
-            .fold(1, |all: usize, axis| all.saturating_mul(*axis));
-        let most = device.compute_units * CUBES_PER_WORKER;
-        let cubes = Ord::min(all.div_ceil(THREADS_MIN), most);
-        return CubeCount::d1(cubes as u32);
+fn cubes<D: Definition>(prepared: &PreparedKernel, threads: Threads) -> CubeCount {
+    if D::PLAIN && prepared.pieces > 0 {
+        let cubes = threads.all().div_ceil(THREADS_MIN) as u64;
+        return CubeCount::d1(Ord::min(cubes, prepared.pieces.into()) as u32);
     }
     let mut cubes = [1; 3];
-    for (axis, count) in threads.along().iter().rev().enumerate() {
-        let of = count.div_ceil(D::THREADS[axis] as usize);
+    let counts = threads.counts[..D::AXES].iter().rev();
+    for ((cubes, count), threads) in cubes.iter_mut().zip(counts).zip(D::THREADS) {
         // A device refuses more.
-        cubes[axis] = u32::try_from(of).unwrap_or(u32::MAX);
+        *cubes = u32::try_from(count.div_ceil(threads as usize)).unwrap_or(u32::MAX);
     }
     cubes.into()
 }

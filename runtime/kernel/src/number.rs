@@ -97,6 +97,8 @@ pub trait Bits: Copy + 'static {
 
 /// A float of a kernel: `f32`, `f64`, and the halves, which compute as `f32` and round each result.
 pub trait Float: Number {
+    /// The unsigned integer with as many bits.
+    type Word: Int;
     /// Applies a function of `f64` or `f32`.
     #[doc(hidden)]
     fn apply(self, narrow: impl FnOnce(f32) -> f32, wide: impl FnOnce(f64) -> f64) -> Self;
@@ -271,10 +273,11 @@ integers! {
 }
 
 macro_rules! floats {
-    ($($t:ident $dtype:ident, $narrow:ident $wide:ident => $apply:expr),*) => {$(
+    ($($t:ident $dtype:ident $word:ident, $narrow:ident $wide:ident => $apply:expr),*) => {$(
         arithmetic!($t as $t, $dtype, |bits| $t::from_bits(bits as _), |value| u64::from(value.to_bits()));
 
         impl Float for $t {
+            type Word = $word;
             #[inline(always)]
             fn apply(self, $narrow: impl FnOnce(f32) -> f32, $wide: impl FnOnce(f64) -> f64) -> Self {
                 $apply(self)
@@ -287,7 +290,7 @@ macro_rules! floats {
     )*};
 }
 
-floats! { f32 F32, narrow _wide => narrow, f64 F64, _narrow wide => wide }
+floats! { f32 F32 u32, narrow _wide => narrow, f64 F64 u64, _narrow wide => wide }
 
 macro_rules! halves {
     ($($t:ident $dtype:ident),*) => {$(
@@ -324,6 +327,7 @@ macro_rules! halves {
         }
 
         impl Float for $t {
+            type Word = u16;
             #[inline(always)]
             fn apply(self, narrow: impl FnOnce(f32) -> f32, _wide: impl FnOnce(f64) -> f64) -> Self {
                 $t::from_f32(narrow(self.to_f32()))

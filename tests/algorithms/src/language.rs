@@ -356,7 +356,7 @@ pub fn jumps_match(device: &Device) -> Checked {
                 'middle: loop {
                     b += 1;
                     for c in 0..4 {
-                        if (a + b + c + i) % 7 == 0 {
+                        if (a + b + c + i).is_multiple_of(7) {
                             continue 'outer;
                         }
                         if (a * b + c + i) % 11 == 10 {
@@ -439,4 +439,86 @@ pub fn positions_match(device: &Device) -> Checked {
     let mut results = stream.empty(8 * 16)?;
     neighbours(&mut results).launch(&stream, [8, 16])?;
     equal("neighbours", &stream.read(&results).wait()?, &expected)
+}
+
+/// Every type of numbers: sums, products, casts.
+#[kernel]
+pub fn of_type<T: Number>(x: &[T], y: &[T], results: &mut [T]) {
+    let (i, n) = (thread(), x.len());
+    results[i] = x[i] + y[i] * x[i];
+    results[n + i] = (x[i] / y[i] - x[i] % y[i]).max(y[i]);
+    results[2 * n + i] = (x[i] as f32 * 0.5) as T;
+    results[3 * n + i] = if x[i] < y[i] || x[i] == 3 as T {
+        x[i]
+    } else {
+        y[i].min(-x[i])
+    };
+}
+
+fn type_matches<T: Number + millstream::Element>(
+    device: &Device,
+    pairs: &[(i32, i32)],
+    of: impl Fn(i32) -> T,
+    expected: impl Fn(T, T) -> [T; 4],
+) -> Checked {
+    let stream = device.new_stream();
+    let (x, y): (Vec<T>, Vec<T>) = pairs.iter().map(|(x, y)| (of(*x), of(*y))).unzip();
+    let all: Vec<[T; 4]> = x.iter().zip(&y).map(|(x, y)| expected(*x, *y)).collect();
+    let expected: Vec<T> = (0..4)
+        .flat_map(|part| all.iter().map(move |it| it[part]))
+        .collect();
+    let (x, y, mut results) = (
+        stream.create(&x)?,
+        stream.create(&y)?,
+        stream.create(&expected)?,
+    );
+    of_type(&x, &y, &mut results).launch(&stream, x.len())?;
+    equal(
+        std::any::type_name::<T>(),
+        &stream.read(&results).wait()?,
+        &expected,
+    )
+}
+
+/// Compares `of_type` with plain Rust for each type.
+///
+/// # Errors
+/// They differ.
+pub fn types_match(device: &Device) -> Checked {
+    let some = [
+        -300, -129, -128, -7, -1, 0, 1, 2, 3, 5, 100, 127, 128, 255, 256, 70_000,
+    ];
+    let pairs: Vec<(i32, i32)> = some.iter().flat_map(|a| some.map(|b| (*a, b))).collect();
+    macro_rules! integers {
+        ($($t:ident),*) => {$(
+            type_matches(device, &pairs, |it| it as $t, |x, y| {
+                let (over, rest) = if y == 0 { (0, 0) } else { (x.wrapping_div(y), x.wrapping_rem(y)) };
+                let chosen = if x < y || x == 3 { x } else { y.min((0 as $t).wrapping_sub(x)) };
+                [x.wrapping_add(y.wrapping_mul(x)), over.wrapping_sub(rest).max(y), (x as f32 * 0.5) as $t, chosen]
+            })?;
+        )*};
+    }
+    integers!(i8, u8, i16, u16, i32, u32, i64, u64);
+    // Small whole numbers: every result is exact, and no quotient is needed.
+    let small = [1, 2, 3, 4, 8, 16];
+    let pairs: Vec<(i32, i32)> = small.iter().flat_map(|a| small.map(|b| (*a, b))).collect();
+    macro_rules! floats {
+        ($($t:ty as $wide:ident: $of:expr;)*) => {$(
+            let of: fn($wide) -> $t = $of;
+            type_matches(device, &pairs, |it| of(it as $wide), |x, y| {
+                let (x, y): ($wide, $wide) = (f64::from(x) as $wide, f64::from(y) as $wide);
+                // The quotient is rounded to the type before the difference.
+                let quotient = f64::from(of(x / y)) as $wide;
+                let chosen = if x < y || x == 3.0 { x } else { y.min(-x) };
+                [of(x + y * x), of((quotient - x % y).max(y)), of(x * 0.5), of(chosen)]
+            })?;
+        )*};
+    }
+    floats! {
+        f32 as f32: |it| it;
+        f64 as f64: |it| it;
+        millstream::f16 as f32: millstream::f16::from_f32;
+        millstream::bf16 as f32: millstream::bf16::from_f32;
+    }
+    Ok(())
 }

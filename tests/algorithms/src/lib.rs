@@ -2,15 +2,23 @@
 //!
 //! [`ALL`] has them by name: a suite of a device runs each.
 
+pub mod convolution;
+pub mod cubecl_book;
+pub mod fluid;
 pub mod language;
 pub mod library;
 pub mod maps;
+pub mod options;
 pub mod rays;
+pub mod rodinia;
 pub mod samples;
+pub mod sorting;
 
 use std::error::Error;
 
 use millstream::Device;
+
+use rodinia::{back_propagation, breadth_first, hotspot, k_means, lu, needle};
 
 /// The result of a check.
 pub type Checked = Result<(), Box<dyn Error>>;
@@ -32,12 +40,27 @@ pub const ALL: &[(&str, Check)] = &[
     ("histogram", samples::histogram_matches),
     ("product", samples::product_matches),
     ("bitonic", samples::bitonic_matches),
+    ("convolution_columns", convolution::columns_match),
+    ("monte_carlo", options::monte_carlo_matches),
+    ("radix_sort", sorting::radix_sort_matches),
+    ("compaction", sorting::compaction_matches),
+    ("hotspot", hotspot::hotspot_matches),
+    ("k_means", k_means::k_means_matches),
+    ("back_propagation", back_propagation::training_matches),
+    ("breadth_first", breadth_first::breadth_first_matches),
+    ("lu", lu::lu_matches),
+    ("needle", needle::needle_matches),
+    ("gelu", cubecl_book::gelu_matches),
+    ("row_sums", cubecl_book::row_sums_match),
+    ("product_by_cubes", cubecl_book::product_matches),
+    ("fluid", fluid::fluid_matches),
     ("expressions", language::expressions_match),
     ("control", language::control_matches),
     ("helpers", language::helpers_match),
     ("generics", language::generics_match),
     ("positions", language::positions_match),
     ("jumps", language::jumps_match),
+    ("types", language::types_match),
     ("kernels: reductions", library::reductions_match),
     ("kernels: scans", library::scans_match),
     ("kernels: sorts", library::sorts_match),

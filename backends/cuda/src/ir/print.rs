@@ -1,5 +1,7 @@
 //! Prints SSA functions as CUDA C: one statement per line, one variable for each lane of each value.
 
+mod guard;
+
 use std::fmt::{self, Write};
 
 use millstream_ir::nest::BufferMode;
@@ -213,41 +215,6 @@ impl Printer<'_> {
             (Some(at), 0) => format!("{base}[{}]", self.name(at, 0)),
             (Some(at), lane) => format!("{base}[{} + {lane}]", self.name(at, 0)),
         }
-    }
-
-    /// Returns the condition that an access of this many lanes is within bounds, if that is checked.
-    fn within(&self, memory: Memory, at: Option<ValueId>, lanes: u8) -> Option<String> {
-        if !self.function.checked {
-            return None;
-        }
-        let arrays = match memory {
-            Memory::Param(_) => None,
-            Memory::Shared(index) => Some((&self.function.shared, index)),
-            Memory::Local(index) => Some((&self.function.locals, index)),
-        };
-        let len = match (memory, arrays) {
-            (Memory::Param(index), _) => {
-                scalar(self.function.params[usize::from(index)].len?, DType::U64)
-            }
-            (_, Some((arrays, index))) => format!("{}ull", arrays[usize::from(index)].len),
-            _ => return None,
-        };
-        let index = match (at, memory) {
-            (Some(at), _) => format!("(u64){}", self.name(at, 0)),
-            (None, Memory::Param(_)) => "0ull".to_owned(),
-            // A variable, or the first element of an array.
-            (None, _) => return None,
-        };
-        Some(match lanes {
-            1 => format!("{index} < {len}"),
-            lanes => format!("{index} < {len} && {len} - {index} >= {lanes}"),
-        })
-    }
-
-    /// Returns the head of a statement that is executed if an access is within bounds.
-    fn if_within(&self, memory: Memory, at: Option<ValueId>, lanes: u8) -> String {
-        let within = self.within(memory, at, lanes);
-        within.map_or_else(String::new, |within| format!("if ({within}) "))
     }
 
     fn base(&self, memory: Memory) -> String {

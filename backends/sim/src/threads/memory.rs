@@ -26,9 +26,8 @@ impl Buffer {
         self.pointer.addr() + index * self.dtype.size()
     }
 
-    /// Returns the bytes of the buffer, as addresses, and those of an element.
-    pub(super) fn bytes(self) -> (std::ops::Range<usize>, usize) {
-        (self.address(0)..self.address(self.len), self.dtype.size())
+    pub(super) fn element_bytes(self) -> usize {
+        self.dtype.size()
     }
 
     /// Returns the bits of an element.

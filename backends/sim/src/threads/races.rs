@@ -21,8 +21,8 @@
 //!
 //! The model `recent_accesses_find_every_race` compares this with the list of all accesses.
 
-use std::collections::HashMap;
 use std::num::NonZeroU64;
+use std::ops::Range;
 
 use super::memory::Buffer;
 use super::mistake::AccessKind;
@@ -97,14 +97,59 @@ impl Element {
     }
 }
 
+/// Elements of a page. A page is allocated at the first access to one of them.
+const PAGE: usize = 256;
+
+/// The elements of a buffer, or of several that overlap.
+struct Region {
+    bytes: Range<usize>,
+    /// The size of the smallest element, and the distance of two addresses at which accesses are recorded. Elements are
+    /// aligned, so two that overlap have an address in common.
+    grain: usize,
+    pages: Vec<Option<Box<[Element]>>>,
+}
+
+impl Region {
+    fn element(&mut self, address: usize) -> &mut Element {
+        let index = (address - self.bytes.start) / self.grain;
+        let new = || vec![Element::default(); PAGE].into_boxed_slice();
+        &mut self.pages[index / PAGE].get_or_insert_with(new)[index % PAGE]
+    }
+}
+
+/// Returns the regions of these buffers, and the region of each buffer.
+fn regions(buffers: &[Buffer]) -> (Vec<Region>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..buffers.len()).collect();
+    order.sort_by_key(|param| buffers[*param].address(0));
+    let (mut regions, mut of) = (Vec::<Region>::new(), vec![0; buffers.len()]);
+    for param in order {
+        let (buffer, grain) = (buffers[param], buffers[param].element_bytes());
+        let bytes = buffer.address(0)..buffer.address(buffer.len);
+        match regions.last_mut() {
+            Some(last) if bytes.start < last.bytes.end => {
+                last.bytes.end = last.bytes.end.max(bytes.end);
+                last.grain = last.grain.min(grain);
+            }
+            _ => regions.push(Region {
+                bytes,
+                grain,
+                pages: Vec::new(),
+            }),
+        }
+        of[param] = regions.len() - 1;
+    }
+    for region in &mut regions {
+        let elements = region.bytes.len().div_ceil(region.grain);
+        region.pages.resize_with(elements.div_ceil(PAGE), || None);
+    }
+    (regions, of)
+}
+
 /// The accesses of a launch.
 pub(super) struct Races {
-    /// The elements of buffers that were accessed, by address. Bindings may overlap.
-    elements: HashMap<usize, Element>,
-    /// For each buffer, the distance of two addresses by which an element is known: the size of an element, or of the
-    /// smallest one of a buffer that overlaps. Elements are aligned, so of two that overlap the larger one is known by the
-    /// address of the smaller one, too.
-    grains: Vec<usize>,
+    regions: Vec<Region>,
+    /// The region of each buffer.
+    region_of: Vec<usize>,
     /// The elements of shared arrays.
     shared: Vec<Vec<Element>>,
     interval: NonZeroU64,
@@ -115,16 +160,10 @@ pub(super) struct Races {
 impl Races {
     /// Starts a launch with these buffers, and shared arrays of these lengths.
     pub(super) fn new(buffers: &[Buffer], shared: impl Iterator<Item = usize>) -> Self {
-        let grain = |buffer: &Buffer| {
-            let (own, size) = buffer.bytes();
-            let others = buffers.iter().map(|other| other.bytes());
-            let overlapping =
-                others.filter(|(other, _)| other.start < own.end && own.start < other.end);
-            overlapping.map(|(_, size)| size).fold(size, usize::min)
-        };
+        let (regions, region_of) = regions(buffers);
         Self {
-            elements: HashMap::new(),
-            grains: buffers.iter().map(grain).collect(),
+            regions,
+            region_of,
             shared: shared.map(|len| vec![Element::default(); len]).collect(),
             interval: NonZeroU64::MIN,
             cubes: Vec::new(),
@@ -168,11 +207,11 @@ impl Races {
         access: Access,
     ) -> Option<(AccessKind, Access)> {
         let cube = self.cubes.last().map_or(self.interval, |(first, _)| *first);
+        let region = &mut self.regions[self.region_of[param]];
         let bytes = buffer.address(index)..buffer.address(index + 1);
-        bytes.step_by(self.grains[param]).find_map(|address| {
-            let element = self.elements.entry(address).or_default();
-            element.access(kind, access, cube)
-        })
+        bytes
+            .step_by(region.grain)
+            .find_map(|address| region.element(address).access(kind, access, cube))
     }
 
     /// Likewise for an element of a shared array.

@@ -5,3 +5,4 @@ mod calls;
 mod faults;
 mod rig;
 mod runs;
+mod threads;

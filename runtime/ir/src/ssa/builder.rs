@@ -49,8 +49,8 @@ struct State {
     open: Vec<OpenBlock>,
     /// The names of arrays and variables, with the last number appended to each.
     names: HashMap<String, u32>,
-    /// Whether a value of another builder was used.
-    foreign: bool,
+    /// Why the function is invalid, if that is known before it is complete.
+    refused: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl Builder {
             function: Function::begun(name.into(), threads),
             open: vec![OpenBlock::default()],
             names: HashMap::new(),
-            foreign: false,
+            refused: None,
         };
         Self {
             state: RefCell::new(state),
@@ -107,14 +107,11 @@ impl Builder {
         let State {
             mut function,
             open,
-            foreign,
+            refused,
             ..
         } = self.state.into_inner();
-        if foreign {
-            return Err(ProgramError::new(format!(
-                "`{}` uses a value of another function: build it with this builder",
-                function.name
-            )));
+        if let Some(why) = refused {
+            return Err(ProgramError::new(format!("`{}` {why}", function.name)));
         }
         // A closure that panicked left its block open: its statements belong to the surrounding block.
         function.body = open.into_iter().flat_map(|open| open.body).collect();
@@ -247,10 +244,19 @@ impl Builder {
         value
     }
 
+    /// Makes [`Builder::build`] fail with this reason: a predicate of the function, such as "calls itself". The first reason
+    /// is kept.
+    pub fn refuse(&self, why: impl Into<String>) {
+        let mut state = self.state.borrow_mut();
+        state.refused.get_or_insert_with(|| why.into());
+    }
+
     /// Returns whether it is this builder. Otherwise [`Builder::build`] will fail.
     pub(super) fn check_owner(&self, other: &Builder) -> bool {
         let is_own = std::ptr::eq(self, other);
-        self.state.borrow_mut().foreign |= !is_own;
+        if !is_own {
+            self.refuse("uses a value of another function: build it with this builder");
+        }
         is_own
     }
 }

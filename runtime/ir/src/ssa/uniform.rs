@@ -20,30 +20,20 @@ use crate::nest::BufferMode;
 
 /// Checks that all threads of a cube reach every barrier and reduction.
 pub(super) fn check(function: &Function) -> Result<(), ProgramError> {
-    let loops = statements(&function.body);
-    let loops = loops.filter(|stmt| matches!(stmt, Stmt::For { .. } | Stmt::Loop { .. }));
-    let mut analysis = Analysis {
-        function,
-        values: vec![true; function.values.len()],
-        locals: vec![true; function.locals.len()],
-        loops: vec![true; loops.count()],
-        changed: true,
-        divergent_barrier: None,
-        line: 0,
-        entered: 0,
-    };
-    // Each round marks at least one more local, value or loop as divergent, or is the last and knows all of them.
-    while analysis.changed {
-        (analysis.changed, analysis.divergent_barrier) = (false, None);
-        (analysis.line, analysis.entered) = (0, 0);
-        analysis.block(&function.body, true);
-    }
-    match analysis.divergent_barrier {
+    match Analysis::of(function).divergent_barrier {
         None => Ok(()),
         Some((stmt, line)) => Err(ProgramError::new(format!(
             "only some threads of a cube may reach {}: conditions and bounds around it, and those of a `break`, `continue` or `return` before it, must be the same for all",
             function.quoted(stmt, line)
         ))),
+    }
+}
+
+impl Function {
+    /// Returns for each local whether its content is provably equal in all threads of a cube. The function is
+    /// [checked](Function::check).
+    pub fn uniform_locals(&self) -> Vec<bool> {
+        Analysis::of(self).locals
     }
 }
 
@@ -89,6 +79,29 @@ struct Analysis<'a> {
 }
 
 impl<'a> Analysis<'a> {
+    /// Analyses a function.
+    fn of(function: &'a Function) -> Self {
+        let loops = statements(&function.body);
+        let loops = loops.filter(|stmt| matches!(stmt, Stmt::For { .. } | Stmt::Loop { .. }));
+        let mut analysis = Self {
+            function,
+            values: vec![true; function.values.len()],
+            locals: vec![true; function.locals.len()],
+            loops: vec![true; loops.count()],
+            changed: true,
+            divergent_barrier: None,
+            line: 0,
+            entered: 0,
+        };
+        // Each round marks at least one more local, value or loop as divergent, or is the last and knows all of them.
+        while analysis.changed {
+            (analysis.changed, analysis.divergent_barrier) = (false, None);
+            (analysis.line, analysis.entered) = (0, 0);
+            analysis.block(&function.body, true);
+        }
+        analysis
+    }
+
     fn same(&self, value: u32) -> bool {
         self.values[value as usize]
     }

@@ -1,18 +1,19 @@
 //! The items that the macro writes.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{GenericParam, Ident, Item, ReturnType, Type};
 
 use crate::body::{Body, Form};
+use crate::gate::{self, Gate};
 use crate::record;
 use crate::scope::Use;
-use crate::signature::{Function, Mode, ParamKind};
+use crate::signature::{Function, Mode, Param, ParamKind};
 
 /// The lints that the written code is exempt from: what the user wrote is checked in the plain body.
 pub(crate) fn allowed() -> TokenStream {
-    quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unused)])
+    quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unreachable_pub, unused)])
 }
 
 /// Returns what the macro writes for an item.
@@ -20,18 +21,39 @@ pub(crate) fn item(attribute: TokenStream, item: TokenStream) -> syn::Result<Tok
     match syn::parse2(item)? {
         Item::Fn(item) => {
             let function = Function::parse(attribute, item)?;
-            match function.is_kernel() {
-                true => kernel(&function),
-                false => helper(&function),
-            }
+            self::function(&function).or_else(|error| {
+                // The items without the body, so that one mistake is not an error of each call as well.
+                let rest = self::function(&function.without_body())?;
+                let error = error.to_compile_error();
+                Ok(quote!(#error #rest))
+            })
         }
         Item::Struct(item) => record::of_struct(&item),
         Item::Impl(item) => record::of_impl(&item),
-        other => Err(syn::Error::new(
-            other.span(),
+        other => Err(syn::Error::new_spanned(
+            other,
             "a kernel is a function; structs of numbers and their `impl` have the attribute too",
         )),
     }
+}
+
+/// Returns the items of a function.
+fn function(function: &Function) -> syn::Result<TokenStream> {
+    match function.is_kernel() {
+        true => kernel(function),
+        false => helper(function),
+    }
+}
+
+/// Returns the traced body of a helper function or a method.
+pub(crate) fn traced(function: &Function, known: &[Use]) -> syn::Result<TokenStream> {
+    let (traced, returns) = body(function, Form::Traced, known)?;
+    let name = function.item.sig.ident.to_string();
+    let traced = match returns {
+        true => quote!(::millstream::__kernel::traced::call(__k, |__exit| #traced)),
+        false => traced,
+    };
+    Ok(quote!({ ::millstream::__kernel::traced::helper(__k, #name, |__k| #traced) }))
 }
 
 /// The generic parameters of a function in the forms that items need.
@@ -105,7 +127,11 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
     let mut first = Body::new(function, Form::Plain, None);
     first.rewrite()?;
     let (uses, axes) = (first.uses, first.axes.unwrap_or(1));
-    let (traced, _) = body(function, Form::Traced, &uses)?;
+    let (mut traced, _) = body(function, Form::Traced, &uses)?;
+    if function.cube.is_none() {
+        let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
+        traced = gate::traced(&quote!(__PLAIN), &names, &traced);
+    }
     let allowed = allowed();
 
     let generics = Generics::of(function);
@@ -282,10 +308,13 @@ fn definition(
         Mode::Update => quote!(::millstream::update(&*self.#name)),
         Mode::Atomic => quote!(::millstream::update(self.#name)),
     });
-    let values = function.scalars().map(|(name, _)| quote!(self.#name));
+    let values = function
+        .scalars()
+        .map(|(name, _)| quote!(::millstream::__kernel::number::Scalar::bits(self.#name)));
     let lens = function
         .buffers()
-        .map(|(name, ..)| quote!(self.#name.len()));
+        .map(|(name, ..)| quote!(self.#name.len() as u64));
+    let counts = (0..axes).map(|axis| quote!(__threads.along(#axis)));
     quote! {
         type Key = #name<'static #(, #arguments)*>;
         const NAME: &'static str = #text;
@@ -308,12 +337,11 @@ fn definition(
         #[inline(always)]
         fn write<'h>(
             &'h self,
+            __threads: ::millstream::__kernel::call::Threads,
             __writer: &mut ::millstream::kernel::ArgumentWriter<'_, 'h>,
         ) -> ::core::result::Result<(), ::std::boxed::Box<::millstream::Error>> {
             #(::millstream::Argument::write(&#written, __writer)?;)*
-            #(::millstream::Argument::write(&#values, __writer)?;)*
-            #(::millstream::Argument::write(&#lens, __writer)?;)*
-            ::core::result::Result::Ok(())
+            __writer.words(&[#(#values,)* #(#lens,)* #(#counts,)*])
         }
     }
 }
@@ -347,7 +375,28 @@ fn plain(function: &Function, generics: &Generics, uses: &[Use]) -> syn::Result<
     let scalar_types: Vec<_> = function.scalars().map(|(_, of)| of).collect();
     let scalar_names: Vec<_> = function.scalars().map(|(name, _)| name).collect();
     let indices = 0..scalar_types.len();
+    let this = quote!(<#name<'static #(, #arguments)*> as ::millstream::__kernel::plain::Body>);
+    let (thread, scalars, of_views) = (
+        quote!(::millstream::__kernel::plain::Thread),
+        quote!(#this::Scalars),
+        quote!(#this::Views<'_>),
+    );
+    let gate = Gate {
+        name: &format_ident!("__plain"),
+        path: quote!(__plain),
+        types: vec![thread.clone(), scalars.clone(), of_views.clone()],
+    };
+    let params = [
+        quote!(__thread: #thread),
+        quote!((#(#scalar_names,)*): #scalars),
+        quote!(#names: #of_views),
+    ];
+    let body = gate.plain([declared, &params], &quote!(()), bounds, &body);
+    let constant = gate.constant(&format_ident!("__PLAIN"), function);
     Ok(quote! {
+        #body
+        #constant
+
         impl<#(#declared),*> ::millstream::__kernel::plain::Body for #name<'static #(, #arguments)*> #bounds {
             type Views<'a> = #views;
             type Scalars = (#(#scalar_types,)*);
@@ -359,9 +408,11 @@ fn plain(function: &Function, generics: &Generics, uses: &[Use]) -> syn::Result<
             #[inline(always)]
             fn thread(
                 __thread: ::millstream::__kernel::plain::Thread,
-                (#(#scalar_names,)*): Self::Scalars,
-                #names: Self::Views<'_>,
-            ) #body
+                __scalars: Self::Scalars,
+                __views: Self::Views<'_>,
+            ) {
+                __plain::<#(#arguments),*>(__thread, __scalars, __views);
+            }
         }
     })
 }
@@ -384,7 +435,12 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
         .collect();
     let known = vec![Use::default(); function.buffers().count()];
     let (plain, _) = body(function, Form::Plain, &known)?;
-    let (traced, returns) = body(function, Form::Traced, &known)?;
+    let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
+    let traced = gate::traced(
+        &quote!({ #name::__PLAIN }),
+        &names,
+        &traced(function, &known)?,
+    );
     let Generics {
         declared,
         bounds,
@@ -435,19 +491,19 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
             }
         })
         .collect();
-    let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
-    let turbofish = quote!(::<#(#arguments),*>);
-    let turbofish = function.buffers().next().is_none().then_some(turbofish);
-    let traced = match returns {
-        true => quote!({ ::millstream::__kernel::traced::call(__k, |__exit| #traced) }),
-        false => traced,
+    let gate = Gate {
+        name: &format_ident!("__plain"),
+        path: quote!(#name::__plain),
+        types: function.params.iter().map(example).collect(),
     };
+    let inner = gate.plain([declared, &plain_params], &output, bounds, &plain);
+    let constant = gate.constant(&format_ident!("__PLAIN"), function);
     Ok(quote_spanned! {span=>
         #(#docs)*
         #allowed
         #[inline]
         #visibility fn #name<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
-            #name::plain #turbofish (#(#names),*)
+            #name::plain::<#(#arguments),*>(#(#names),*)
         }
 
         #[allow(non_camel_case_types)]
@@ -457,7 +513,12 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
         #allowed
         impl #name {
             #[inline(always)]
-            #visibility fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds #plain
+            #visibility fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
+                Self::__plain::<#(#arguments),*>(#(#names),*).0
+            }
+
+            #inner
+            #constant
 
             #visibility fn traced<'__k #(, #declared)*>(
                 __k: ::millstream::__kernel::traced::Tracer<'__k>,
@@ -465,6 +526,20 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
             ) -> #output_traced #bounds #traced
         }
     })
+}
+
+/// Returns a type that a parameter of the plain form may have.
+fn example(param: &Param) -> TokenStream {
+    match &param.kind {
+        ParamKind::Value(of) => quote!(#of),
+        ParamKind::Buffer(of, Mode::Read) => quote!(&::millstream::__kernel::plain::In<'_, #of>),
+        ParamKind::Buffer(of, Mode::Atomic) => {
+            quote!(&mut ::millstream::__kernel::plain::Atomics<'_, #of>)
+        }
+        ParamKind::Buffer(of, _) => {
+            quote!(&mut ::millstream::__kernel::plain::Shared<'_, #of, false>)
+        }
+    }
 }
 
 /// Returns a type of a parameter or result as a traced body has it. Generic types are numbers.

@@ -4,20 +4,28 @@
 //! | --- | --- |
 //! | `signature` | the parameters of a kernel, and the options of the attribute |
 //! | `scope` | the names in a body, and how the kernel uses its buffers |
+//! | `attributes` | which attributes a kernel may have |
 //! | `body` | rewrites a body: as plain Rust, or as calls that trace it |
 //! | `names` | the functions and methods that kernels have |
+//! | `refused` | names that Rust has and kernels do not, and what to write instead |
 //! | `emit` | the items that the macro writes for functions |
+//! | `gate` | shows the errors of a body once |
 //! | `record` | those for structs of numbers and their methods |
 //!
 //! The macro knows no types: rustc infers those of both bodies. So it writes each operator as a call of a function that is
 //! generic over the numbers, `a + b` as `add(a, b)`, once of the module `plain` and once of `traced`.
 
+mod attributes;
 mod body;
 mod emit;
+mod gate;
 mod names;
 mod record;
+mod refused;
 mod scope;
 mod signature;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
 
@@ -25,8 +33,13 @@ use proc_macro::TokenStream;
 /// methods. The guide's page "Kernels" has the language.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    let expanded = emit::item(attribute.into(), item.into());
-    expanded
-        .unwrap_or_else(|error| error.to_compile_error())
-        .into()
+    expand(attribute.into(), item.into()).into()
+}
+
+/// Returns what the macro writes, or the errors.
+fn expand(
+    attribute: proc_macro2::TokenStream,
+    item: proc_macro2::TokenStream,
+) -> proc_macro2::TokenStream {
+    emit::item(attribute, item).unwrap_or_else(|error| error.to_compile_error())
 }

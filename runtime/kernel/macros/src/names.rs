@@ -16,6 +16,7 @@ pub(crate) const METHODS: &[(&str, &str, usize)] = &[
     ("sin", "sin", 0),
     ("sqrt", "sqrt", 0),
     ("tanh", "tanh", 0),
+    ("to_bits", "to_bits", 0),
     ("wrapping_add", "add", 1),
     ("wrapping_mul", "mul", 1),
     ("wrapping_sub", "sub", 1),

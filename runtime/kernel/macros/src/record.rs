@@ -2,14 +2,13 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote};
-use syn::spanned::Spanned;
 use syn::{
     Error, Fields, GenericArgument, Ident, ImplItem, ImplItemFn, ItemFn, ItemImpl, ItemStruct,
     Path, PathArguments, Result, ReturnType, Type,
 };
 
 use crate::body::Form;
-use crate::emit::{allowed, body, types};
+use crate::emit::{allowed, body, traced, types};
 use crate::scope::Use;
 use crate::signature::{Function, ParamKind, refuse_type};
 
@@ -26,7 +25,7 @@ fn twin(of: &Path) -> Path {
 pub(crate) fn of_struct(item: &ItemStruct) -> Result<TokenStream> {
     if let Some(param) = item.generics.params.first() {
         let why = "a struct of kernels has no generic parameters: name the types of its fields";
-        return Err(Error::new(param.span(), why));
+        return Err(Error::new_spanned(param, why));
     }
     let Fields::Named(fields) = &item.fields else {
         let why = "a struct of kernels has named fields; use a tuple for fields without names";
@@ -100,7 +99,7 @@ const OPERATORS: &[(&str, &str, &str, &str)] = &[
 fn twin_of(of: &Type) -> Result<TokenStream> {
     let Type::Path(path) = of else {
         let why = "operators are of structs with `#[kernel]` and numbers";
-        return Err(Error::new(of.span(), why));
+        return Err(Error::new_spanned(of, why));
     };
     let name = path.path.segments.last().map(|last| last.ident.to_string());
     let is_number = name.is_some_and(|name| !name.starts_with(char::is_uppercase));
@@ -120,11 +119,15 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
     }
     let of = &item.self_ty;
     let twin = twin_of(of)?;
-    let (mut plain, mut traced) = (Vec::new(), Vec::new());
+    let (mut plain, mut traced, mut errors) = (Vec::new(), Vec::new(), TokenStream::new());
     for member in &item.items {
         match member {
             ImplItem::Fn(method) => {
-                let (mine, of_twin) = method_of(&function_of(method)?)?;
+                let function = function_of(method)?;
+                let (mine, of_twin) = method_of(&function).or_else(|error| {
+                    errors.extend(error.to_compile_error());
+                    method_of(&function.without_body())
+                })?;
                 plain.push(mine);
                 traced.push(of_twin);
             }
@@ -132,12 +135,13 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
             ImplItem::Const(constant) => plain.push(quote!(#constant)),
             other => {
                 let why = "an `impl` of kernels has methods and constants";
-                return Err(Error::new(other.span(), why));
+                return Err(Error::new_spanned(other, why));
             }
         }
     }
     let allowed = allowed();
     Ok(quote! {
+        #errors
         #allowed
         impl #of {
             #(#plain)*
@@ -159,7 +163,7 @@ fn of_operator(item: &ItemImpl, name: &Path) -> Result<TokenStream> {
         .find(|(of, ..)| last.is_some_and(|last| last.ident == of));
     let Some((rust, function, own, own_function)) = found else {
         let why = "kernels have the operators `Add`, `Sub`, `Mul`, `Div`, `Rem` and `Neg` of traits: make others methods, `impl Type`";
-        return Err(Error::new(name.span(), why));
+        return Err(Error::new_spanned(name, why));
     };
     let names = [rust, function, own, own_function].map(|name| format_ident!("{name}"));
     let [rust, function, own, own_function] = names;
@@ -172,8 +176,8 @@ fn of_operator(item: &ItemImpl, name: &Path) -> Result<TokenStream> {
             ImplItem::Fn(it) => method = Some(function_of(it)?),
             ImplItem::Type(it) => output = Some(&it.ty),
             other => {
-                return Err(Error::new(
-                    other.span(),
+                return Err(Error::new_spanned(
+                    other,
                     "an operator has a type and a function",
                 ));
             }
@@ -181,7 +185,7 @@ fn of_operator(item: &ItemImpl, name: &Path) -> Result<TokenStream> {
     }
     let (Some(method), Some(output)) = (method, output) else {
         let why = "an operator has its `type Output` and its function";
-        return Err(Error::new(item.span(), why));
+        return Err(Error::new_spanned(item, why));
     };
     let other = match last.map(|last| &last.arguments) {
         Some(PathArguments::AngleBracketed(arguments)) => arguments.args.first(),
@@ -269,17 +273,13 @@ fn method_of(function: &Function) -> Result<(TokenStream, TokenStream)> {
     let signature = &function.item.sig;
     if let Some(param) = signature.generics.params.first() {
         let why = "a method of kernels has no generic parameters: make it a helper function";
-        return Err(Error::new(param.span(), why));
+        return Err(Error::new_spanned(param, why));
     }
     let (name, visibility) = (&signature.ident, &function.item.vis);
     let docs: Vec<_> = function.item.attrs.iter().collect();
     let known: Vec<Use> = Vec::new();
     let (plain, _) = body(function, Form::Plain, &known)?;
-    let (traced, returns) = body(function, Form::Traced, &known)?;
-    let traced = match returns {
-        true => quote!({ ::millstream::__kernel::traced::call(__k, |__exit| #traced) }),
-        false => traced,
-    };
+    let traced = traced(function, &known)?;
     let output = &signature.output;
     let output_traced = match output {
         ReturnType::Default => quote!(()),
@@ -297,7 +297,7 @@ fn method_of(function: &Function) -> Result<(TokenStream, TokenStream)> {
             }
             ParamKind::Buffer(..) => {
                 let why = "a method of kernels takes no buffers: make it a helper function";
-                return Err(Error::new(name.span(), why));
+                return Err(Error::new_spanned(name, why));
             }
         }
     }

@@ -4,8 +4,10 @@ use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, FnArg, GenericArgument, GenericParam, Generics, Ident, ItemFn, LitInt, Pat,
-    PathArguments, Result, ReturnType, Type,
+    PathArguments, Result, ReturnType, Type, TypeParamBound, WherePredicate,
 };
+
+use crate::{attributes, refused};
 
 /// A function with the attribute.
 pub(crate) struct Function {
@@ -17,6 +19,8 @@ pub(crate) struct Function {
     pub(crate) unchecked: bool,
     /// Whether it is a method or an associated function of a struct.
     pub(crate) is_method: bool,
+    /// Whether its body is wrong, and is replaced by one that is not.
+    pub(crate) is_broken: bool,
 }
 
 /// A parameter.
@@ -76,7 +80,7 @@ impl Function {
             Err(meta.error("a kernel has the options `cube = 256` and `unsafe(unchecked)`"))
         });
         syn::parse::Parser::parse2(options, attribute)?;
-        refuse(&item)?;
+        refuse(&mut item)?;
         let params = item.sig.inputs.iter_mut();
         let params = params.map(|argument| Param::parse(argument, is_method));
         let params = params.collect::<Result<Vec<_>>>()?;
@@ -86,7 +90,16 @@ impl Function {
             cube,
             unchecked,
             is_method,
+            is_broken: false,
         })
+    }
+
+    /// Returns the function with another body, which no thread reaches.
+    pub(crate) fn without_body(self) -> Self {
+        Self {
+            is_broken: true,
+            ..self
+        }
     }
 
     /// Returns `true` for a kernel, `false` for a helper function of kernels.
@@ -159,7 +172,13 @@ fn threads(number: &LitInt) -> Result<u32> {
 }
 
 /// Refuses what no device can do.
-fn refuse(item: &ItemFn) -> Result<()> {
+fn refuse(item: &mut ItemFn) -> Result<()> {
+    // `-> ()` is no result.
+    if matches!(&item.sig.output, ReturnType::Type(_, of) if matches!(&**of, Type::Tuple(of) if of.elems.is_empty()))
+    {
+        item.sig.output = ReturnType::Default;
+    }
+    attributes::refuse(item)?;
     let signature = &item.sig;
     let refused = |span: Span, what: &str| Err(Error::new(span, what));
     if let Some(token) = signature.asyncness {
@@ -176,26 +195,112 @@ fn refuse(item: &ItemFn) -> Result<()> {
         return refused(token.span, why);
     }
     if let Some(abi) = &signature.abi {
-        return refused(abi.span(), "a kernel has no ABI: remove `extern`");
+        let why = "a kernel has no ABI: remove `extern`";
+        return Err(Error::new_spanned(abi, why));
     }
     if let Some(dots) = &signature.variadic {
-        return refused(
-            dots.span(),
-            "a kernel has a fixed number of parameters: pass a buffer",
-        );
+        let why = "a kernel has a fixed number of parameters: pass a buffer";
+        return Err(Error::new_spanned(dots, why));
     }
-    refuse_generics(&signature.generics)
+    refuse_generics(&signature.generics)?;
+    match &signature.output {
+        ReturnType::Type(_, of) => refuse_type(of),
+        ReturnType::Default => Ok(()),
+    }
 }
 
+/// Bounds of the standard library, none of which makes a type a number.
+const NO_NUMBER: &[&str] = &[
+    "Add",
+    "AddAssign",
+    "Clone",
+    "Copy",
+    "Debug",
+    "Default",
+    "Display",
+    "Div",
+    "Eq",
+    "From",
+    "Into",
+    "Mul",
+    "MulAssign",
+    "Neg",
+    "Ord",
+    "PartialEq",
+    "PartialOrd",
+    "Rem",
+    "Send",
+    "Sized",
+    "Sub",
+    "SubAssign",
+    "Sum",
+    "Sync",
+];
+
 fn refuse_generics(generics: &Generics) -> Result<()> {
+    let mut unbound = Vec::new();
     for param in &generics.params {
-        if let GenericParam::Lifetime(lifetime) = param {
-            let why =
-                "a kernel has no lifetimes: its buffers live as long as the launch; write `&[T]`";
-            return Err(Error::new(lifetime.span(), why));
+        match param {
+            GenericParam::Lifetime(lifetime) => {
+                let why = "a kernel has no lifetimes: its buffers live as long as the launch; write `&[T]`";
+                return Err(Error::new_spanned(lifetime, why));
+            }
+            GenericParam::Type(of) if of.bounds.iter().all(is_no_number) => unbound.push(of),
+            GenericParam::Type(of) => of.bounds.iter().try_for_each(refuse_bound)?,
+            GenericParam::Const(of) => refuse_type(&of.ty)?,
         }
     }
-    Ok(())
+    let predicates = generics.where_clause.iter();
+    let predicates = predicates.flat_map(|clause| &clause.predicates);
+    for predicate in predicates {
+        let WherePredicate::Type(of) = predicate else {
+            let why = "a kernel has no lifetimes: remove the bound";
+            return Err(Error::new_spanned(predicate, why));
+        };
+        of.bounds.iter().try_for_each(refuse_bound)?;
+        if !of.bounds.iter().all(is_no_number) {
+            let bounded = &of.bounded_ty;
+            unbound.retain(
+                |param| !matches!(bounded, Type::Path(of) if of.path.is_ident(&param.ident)),
+            );
+        }
+    }
+    let Some(param) = unbound.first() else {
+        return Ok(());
+    };
+    let name = &param.ident;
+    let why = format!(
+        "a generic type of a kernel is a number: write `{name}: Number`, or the bound `Float` or `Int`"
+    );
+    Err(Error::new_spanned(param, why))
+}
+
+/// Returns `true` for a bound that does not make a type a number.
+fn is_no_number(bound: &TypeParamBound) -> bool {
+    match bound {
+        TypeParamBound::Trait(of) => {
+            let last = of.path.segments.last();
+            last.is_some_and(|last| NO_NUMBER.contains(&last.ident.to_string().as_str()))
+        }
+        _ => true,
+    }
+}
+
+/// Refuses a bound that no number has.
+fn refuse_bound(bound: &TypeParamBound) -> Result<()> {
+    let why = match bound {
+        TypeParamBound::Trait(of) => {
+            let last = of.path.segments.last().map(|last| last.ident.to_string());
+            match last.as_deref() {
+                Some("Fn" | "FnMut" | "FnOnce") => {
+                    "kernels have no closures: make the function a helper function with `#[kernel]`"
+                }
+                _ => return Ok(()),
+            }
+        }
+        _ => "a kernel has no lifetimes: remove the bound",
+    };
+    Err(Error::new_spanned(bound, why))
 }
 
 impl Param {
@@ -204,7 +309,7 @@ impl Param {
             FnArg::Receiver(receiver) if is_method => {
                 if !matches!(receiver.kind, syn::ReceiverKind::Value) {
                     let why = "kernels have no references to values: write `self`, which copies";
-                    return Err(Error::new(receiver.span(), why));
+                    return Err(Error::new_spanned(receiver, why));
                 }
                 return Ok(Self {
                     name: Ident::new("self", receiver.self_token.span),
@@ -214,7 +319,7 @@ impl Param {
             FnArg::Receiver(receiver) => {
                 let why =
                     "a kernel has no `self`: make it a function, and pass fields as parameters";
-                return Err(Error::new(receiver.span(), why));
+                return Err(Error::new_spanned(receiver, why));
             }
             FnArg::Typed(argument) => argument,
         };
@@ -229,7 +334,7 @@ impl Param {
             }
             other => {
                 let why = "a parameter of a kernel has a name: take the tuple apart in the body";
-                return Err(Error::new(other.span(), why));
+                return Err(Error::new_spanned(other, why));
             }
         };
         let is_whole = |attribute: &Attribute| attribute.path().is_ident("whole");
@@ -245,19 +350,31 @@ impl ParamKind {
         let Type::Reference(reference) = of else {
             if whole {
                 let why = "`#[whole]` is for buffers: `#[whole] y: &mut [T]`";
-                return Err(Error::new(of.span(), why));
+                return Err(Error::new_spanned(of, why));
             }
             return refuse_type(of).map(|()| Self::Value(of.clone()));
         };
         if let Some(lifetime) = &reference.lifetime {
             let why = "a kernel has no lifetimes: write `&[T]` or `&mut [T]`";
-            return Err(Error::new(lifetime.span(), why));
+            return Err(Error::new_spanned(lifetime, why));
         }
         let Type::Slice(slice) = &*reference.elem else {
-            let why = "a kernel takes buffers, `&[T]` or `&mut [T]`, and values: pass a number as `f32`, not by reference";
-            return Err(Error::new(of.span(), why));
+            let why = match last_of(&reference.elem).as_deref() {
+                Some("Vec") => {
+                    "a kernel takes buffers: write `&[T]` or `&mut [T]`, and pass a `Handle`"
+                }
+                Some("str" | "String") => "kernels have no text: pass numbers, such as `&[u8]`",
+                _ if reference.mutability.is_some() => {
+                    "a kernel has its results in buffers: write `&mut [T]`, and store to an element"
+                }
+                _ => {
+                    "a kernel takes buffers, `&[T]`, and values: pass a number as `f32`, not by reference"
+                }
+            };
+            return Err(Error::new_spanned(of, why));
         };
         let element = &*slice.elem;
+        refuse_element(element)?;
         let atomic = atomic_of(element);
         match (reference.mutability, atomic, whole) {
             (None, Some(of), false) => Ok(Self::Buffer(of, Mode::Atomic)),
@@ -267,13 +384,37 @@ impl ParamKind {
             }
             (None, _, true) => {
                 let why = "`#[whole]` is for buffers that the kernel stores to: `&mut [T]`";
-                Err(Error::new(of.span(), why))
+                Err(Error::new_spanned(of, why))
             }
             (None, None, false) => Ok(Self::Buffer(element.clone(), Mode::Read)),
             (Some(_), None, true) => Ok(Self::Buffer(element.clone(), Mode::Whole)),
             (Some(_), None, false) => Ok(Self::Buffer(element.clone(), Mode::Update)),
         }
     }
+}
+
+/// Returns the last name of a path.
+fn last_of(of: &Type) -> Option<String> {
+    let Type::Path(path) = of else { return None };
+    Some(path.path.segments.last()?.ident.to_string())
+}
+
+/// Refuses elements that no buffer has.
+fn refuse_element(of: &Type) -> Result<()> {
+    let why = match of {
+        Type::Tuple(_) => "a buffer has numbers: pass a buffer for each part of the tuple",
+        Type::Array(_) => "a buffer has numbers: pass `&[T]`, and compute the index",
+        Type::Slice(_) | Type::Reference(_) => {
+            "a buffer has numbers: pass all rows in one buffer, with the length of a row"
+        }
+        _ => match last_of(of).as_deref() {
+            Some("bool") => "a buffer has numbers: pass `u8`, and compare with 0",
+            Some("usize") => "a buffer has numbers of the same size on every machine: pass `u64`",
+            Some("isize") => "a buffer has numbers of the same size on every machine: pass `i64`",
+            _ => return refuse_type(of),
+        },
+    };
+    Err(Error::new_spanned(of, why))
 }
 
 /// Returns `T` of `Atomic<T>`.
@@ -305,7 +446,7 @@ pub(crate) fn refuse_type(of: &Type) -> Result<()> {
         Type::Path(path) => {
             let last = path.path.segments.last().map(|last| last.ident.to_string());
             match last.as_deref() {
-                Some("Vec" | "Box" | "String" | "Rc" | "Arc" | "HashMap" | "BTreeMap") => {
+                Some(name) if refused::is_allocated(name) => {
                     "kernels allocate nothing: use an array, `[T; N]`, or a buffer that the caller passes"
                 }
                 Some("str" | "char") => "kernels have no text: pass numbers, such as `u8`",
@@ -320,5 +461,5 @@ pub(crate) fn refuse_type(of: &Type) -> Result<()> {
         Type::Array(array) => return refuse_type(&array.elem),
         _ => return Ok(()),
     };
-    Err(Error::new(of.span(), why))
+    Err(Error::new_spanned(of, why))
 }

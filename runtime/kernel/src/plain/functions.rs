@@ -114,7 +114,13 @@ pub fn cast<T: Number, C: Scalar>(value: C) -> T {
     value.cast()
 }
 
-/// The bits of a float as an unsigned integer, and back: `f32::to_bits` and `f32::from_bits`.
+/// The bits of a float as an unsigned integer.
+#[inline(always)]
+pub fn to_bits<T: Float>(value: T) -> T::Word {
+    bit_cast(value)
+}
+
+/// A float from its bits as an unsigned integer, and back.
 #[inline(always)]
 pub fn bit_cast<T: Number, U: Number>(value: U) -> T {
     const {

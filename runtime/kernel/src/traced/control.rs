@@ -1,6 +1,6 @@
 //! Branches, loops, and calls of helper functions.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use millstream_ir::DType;
 use millstream_ir::ssa::Val;
@@ -210,6 +210,31 @@ impl<'k, R: Traced<'k>> Exit<'k, R> {
     }
 }
 
+/// The most helper functions that call each other, so that a function which calls itself by way of others is an error and
+/// no overflow of the stack.
+const DEPTH_MAX: usize = 64;
+
+/// Traces a helper function. One that calls itself has no program: its kernel is refused.
+pub fn helper<'k, R: Traced<'k>>(
+    k: Tracer<'k>,
+    name: &str,
+    body: impl FnOnce(Tracer<'k>) -> R,
+) -> R {
+    let depth = k.depth + 1;
+    if depth > DEPTH_MAX {
+        k.is_endless.set(true);
+        k.builder.refuse(format!(
+            "calls helper functions that call each other more than {DEPTH_MAX} deep, at last `{name}`: \
+             kernels have no recursion; write a loop"
+        ));
+    }
+    // Otherwise a function that calls itself twice would be traced 2^64 times.
+    match k.is_endless.get() {
+        true => R::unset(k),
+        false => body(Tracer { depth, ..k }),
+    }
+}
+
 /// Calls a helper function that has `return`: as a loop that ends with its first iteration.
 pub fn call<'k, R: Traced<'k>>(k: Tracer<'k>, body: impl FnOnce(&Exit<'k, R>) -> R) -> R {
     let result = R::unset(k);
@@ -223,10 +248,12 @@ pub fn call<'k, R: Traced<'k>>(k: Tracer<'k>, body: impl FnOnce(&Exit<'k, R>) ->
 
 /// Traces a body.
 pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: impl FnOnce(Tracer<'_>)) {
-    let loops = RefCell::new(Vec::new());
+    let (loops, is_endless) = (RefCell::new(Vec::new()), Cell::new(false));
     body(Tracer {
         builder,
         loops: &loops,
         label: None,
+        depth: 0,
+        is_endless: &is_endless,
     });
 }

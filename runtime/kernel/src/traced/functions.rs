@@ -153,7 +153,12 @@ pub fn cast<'k, T: Number, C: Scalar>(value: V<'k, C>) -> V<'k, T> {
     narrow(value.val())
 }
 
-/// The bits of a float as an unsigned integer, and back.
+/// The bits of a float as an unsigned integer.
+pub fn to_bits<'k, T: Float>(value: V<'k, T>) -> V<'k, T::Word> {
+    bit_cast(value)
+}
+
+/// A float from its bits as an unsigned integer, and back.
 pub fn bit_cast<'k, T: Number, U: Number>(value: V<'k, U>) -> V<'k, T> {
     const {
         assert!(

@@ -4,6 +4,7 @@
 
 mod control;
 mod functions;
+mod gate;
 mod memory;
 mod operators;
 mod parameters;
@@ -11,10 +12,11 @@ mod value;
 
 pub(crate) use control::trace;
 pub use control::{
-    Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, repeat, when,
-    while_loop,
+    Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, helper,
+    repeat, when, while_loop,
 };
 pub use functions::*;
+pub use gate::{Gate, size_of_output};
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
 pub use operators::*;
 pub use parameters::Numbers;

@@ -1,6 +1,6 @@
 //! Values and variables of the function under construction.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
 use millstream_ir::DType;
@@ -16,6 +16,10 @@ pub struct Tracer<'k> {
     pub(super) loops: &'k RefCell<Vec<Loop<'k>>>,
     /// The label of the loop that is added with this.
     pub(super) label: Option<&'static str>,
+    /// The number of helper functions that call each other here.
+    pub(super) depth: usize,
+    /// Whether helper functions call each other without end.
+    pub(super) is_endless: &'k Cell<bool>,
 }
 
 /// A loop that is open.
@@ -188,6 +192,11 @@ macro_rules! tuples {
                 let value = value.load();
                 $(self.$index.assign(value.$index);)*
             }
+        }
+
+        // For names of tuples, `type Words = (u32, u32);`: the macro sees only the name.
+        impl<$($name: Kind),*> Kind for ($($name,)*) {
+            type Of<'k> = ($(Of<'k, $name>,)*);
         }
     )*};
 }

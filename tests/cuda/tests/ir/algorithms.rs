@@ -1,6 +1,7 @@
 //! Kernels that are Rust functions.
 
 use millstream_algorithms::{ALL, Check};
+use millstream_random_kernels::wrong_on;
 
 use crate::support::Gpu;
 
@@ -11,4 +12,11 @@ fn algorithms_match_plain_rust() {
         let (gpu, check): (Gpu, &Check) = (Gpu::new(1), check);
         check(gpu.device()).unwrap_or_else(|why| panic!("{name}: {why}"));
     }
+}
+
+#[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn random_kernels_do_what_rust_does() {
+    let gpu = Gpu::new(1);
+    assert_eq!(wrong_on(gpu.device(), false), "");
 }

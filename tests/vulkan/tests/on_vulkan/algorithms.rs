@@ -1,6 +1,7 @@
 //! Kernels that are Rust functions.
 
 use millstream_algorithms::ALL;
+use millstream_random_kernels::wrong_on;
 use rstest::rstest;
 
 use crate::gpu::{Buffers, Gpu};
@@ -15,4 +16,14 @@ fn algorithms_match_plain_rust(
     for (name, check) in ALL {
         check(&gpu.device).unwrap_or_else(|why| panic!("{name}: {why}"));
     }
+}
+
+#[rstest]
+fn random_kernels_do_what_rust_does(
+    #[values(Buffers::Addresses, Buffers::Descriptors)] buffers: Buffers,
+) {
+    let Some(gpu) = Gpu::open(buffers) else {
+        return;
+    };
+    assert_eq!(wrong_on(&gpu.device, false), "");
 }

@@ -42,7 +42,7 @@ impl Rig {
     }
 
     fn run(&self, stream: &Stream, from: &Handle<i32>, to: &Handle<i32>) {
-        let arguments = (read(from), write(to), from.len() as u64);
+        let arguments = (read(from), write(to), from.len() as i64);
         let count = CubeCount::d1(2);
         stream.launch(&self.next, count, arguments).unwrap();
     }

@@ -67,7 +67,7 @@ fn cube_counts_that_a_kernel_wrote_are_those_that_run(
     let room: Handle<u32> = gpu.stream.create(&[9; 16]).unwrap();
     let view = room.slice(offset..offset + 3).unwrap();
     let writer = gpu.kernel(counts_writer());
-    let [x, y, z] = counts.map(u64::from);
+    let [x, y, z] = counts;
     let arguments = (write(&view), x, y, z);
     gpu.stream.launch(&writer, 1, arguments).unwrap();
     let total = counts.iter().product::<u32>() as usize;
@@ -86,8 +86,8 @@ fn counts_of_several_launches_are_read_in_order() {
     let view: Handle<u32> = gpu.stream.create(&[0; 3]).unwrap();
     let seen: Handle<u32> = gpu.stream.create(&[0; 3]).unwrap();
     let visits: Handle<u32> = gpu.stream.create(&[0; 20]).unwrap();
-    for count in [3_u64, 0, 20, 0, 11] {
-        let arguments = (write(&view), count, 1_u64, 1_u64);
+    for count in [3_u32, 0, 20, 0, 11] {
+        let arguments = (write(&view), count, 1_u32, 1_u32);
         gpu.stream.launch(&writer, 1, arguments).unwrap();
         let arguments = (update(&visits), write(&seen));
         gpu.stream.launch(&kernel, &view, arguments).unwrap();

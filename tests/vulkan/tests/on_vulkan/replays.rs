@@ -18,7 +18,7 @@ impl Rig {
         from: &Handle<i32>,
         to: &Handle<i32>,
     ) -> Result<(), Error> {
-        let arguments = (read(from), write(to), from.len() as u64);
+        let arguments = (read(from), write(to), from.len() as i64);
         recorder.launch(&self.next, CubeCount::d1(2), arguments)
     }
 }
@@ -80,7 +80,7 @@ struct Chain {
     recording: Recording,
     from: Handle<i32>,
     to: Handle<i32>,
-    n: ScalarParameter<u64>,
+    n: ScalarParameter<i64>,
 }
 
 impl Chain {
@@ -89,7 +89,7 @@ impl Chain {
         let mut recorder = stream.recorder();
         let [from, to] = [(); 2].map(|()| recorder.parameter::<i32>(LEN).unwrap());
         let between = recorder.empty::<i32>(LEN).unwrap();
-        let n = recorder.scalar::<u64>();
+        let n = recorder.scalar::<i64>();
         rig.record(&mut recorder, &from, &between).unwrap();
         let arguments = (read(&between), write(&to), &n);
         recorder
@@ -108,7 +108,7 @@ impl Chain {
 
     fn replay(&self, stream: &Stream, from: &Handle<i32>, to: &Handle<i32>, n: usize) {
         let arguments = self.recording.bind(&self.from, from).bind(&self.to, to);
-        arguments.set(&self.n, n as u64).replay(stream).unwrap();
+        arguments.set(&self.n, n as i64).replay(stream).unwrap();
     }
 
     /// What a replay does, on the host.
@@ -210,7 +210,7 @@ fn dropped_recordings_live_until_their_replays_have_passed_i4() {
     for _ in 0..20 {
         let kernel = gpu.kernel(next());
         let step = |recorder: &mut Recorder<'_>, from: &Handle<i32>, to: &Handle<i32>| {
-            let arguments = (read(from), write(to), LEN as u64);
+            let arguments = (read(from), write(to), LEN as i64);
             recorder.launch(&kernel, CubeCount::d1(2), arguments)
         };
         let record = |recorder: &mut Recorder<'_>| {

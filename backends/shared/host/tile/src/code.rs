@@ -3,12 +3,12 @@
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::NativeView;
 
-use crate::level::Level;
 use crate::matmul::{self, MatmulCode};
 use crate::nest::{self, NestCode};
 use crate::options::Options;
 use crate::prepare_error::CompileError;
 use crate::team::{RunError, Team};
+use millstream_loops::level::Level;
 
 /// A program, compiled for this processor.
 #[derive(Debug)]

@@ -19,7 +19,7 @@
 //! | `machine`, `tiles`, `lanes`, `transpose`, `scratch` | runs pieces tile by tile, in a thread's own memory |
 //! | `matmul` | products of matrices |
 //! | `fuse` | several operations in one loop of machine code |
-//! | `level`, `kernels`, `truth`, `half`, `math` | the loops |
+//! | `kernels` | the loops, of the operations of [`millstream_loops`] |
 //!
 //! The head of `plan` defines the words that these modules use.
 //!
@@ -37,13 +37,10 @@ mod build;
 mod code;
 #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
 mod fuse;
-mod half;
 mod kernels;
 mod lanes;
 mod launch;
-mod level;
 mod machine;
-mod math;
 mod matmul;
 mod nest;
 mod options;
@@ -56,7 +53,6 @@ mod space;
 mod team;
 mod tiles;
 mod transpose;
-mod truth;
 
 #[cfg(test)]
 mod tests;

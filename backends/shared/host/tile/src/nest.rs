@@ -13,7 +13,6 @@ use millstream_protocol::NativeView;
 
 use crate::COST_UNIT;
 use crate::launch::{Launch, Window};
-use crate::level::Level;
 use crate::machine::{Job, Machine, Part};
 use crate::options::Options;
 use crate::plan::Template;
@@ -22,6 +21,7 @@ use crate::prepare_error::PrepareError;
 use crate::prepare_error::{CompileError, too_many_axes};
 use crate::scratch::{Cached, Scratch, with_cached};
 use crate::team::{RunError, Team};
+use millstream_loops::level::Level;
 
 /// A nest, compiled for every template that can run it.
 #[derive(Debug)]

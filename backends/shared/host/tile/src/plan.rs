@@ -28,9 +28,9 @@
 use millstream_ir::nest::{AccessId, Word};
 use millstream_ir::{BinaryOp, DType};
 
-use crate::level::{Kernel, Level};
 use crate::slot::{Slot, SlotId};
 use crate::space::Path;
+use millstream_loops::level::{Kernel, Level};
 
 /// What the lanes of a tile are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -12,10 +12,10 @@ use millstream_ir::Nest;
 use millstream_ir::nest::{Op, Value};
 
 use crate::build::build;
-use crate::level::Level;
 use crate::options::Options;
 use crate::plan::{Plan, Template, Way};
 use crate::prepare_error::CompileError;
+use millstream_loops::level::Level;
 
 /// A first launch with this many elements is worth machine code: it saves more than it costs.
 const FUSED_ELEMENTS_MIN: usize = 1 << 17;

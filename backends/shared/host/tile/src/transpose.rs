@@ -1,6 +1,6 @@
 //! Transposes a matrix in blocks, so that several elements of each cache line are read and written at a time.
 
-use crate::level::Level;
+use millstream_loops::level::Level;
 
 /// A block of a matrix to be transposed.
 #[derive(Clone, Copy)]

@@ -22,7 +22,7 @@ impl Body<'_> {
         let span = it.if_token.span;
         if let Expr::Let(pattern) = &*it.cond {
             return self.refuse(
-                pattern.span(),
+                pattern,
                 "kernels have no enums, so a pattern always fits: write `let` and then `if`",
             );
         }
@@ -122,7 +122,7 @@ impl Body<'_> {
             }
             Pat::Wild(_) => quote!(_),
             other => self.refuse(
-                other.span(),
+                other,
                 "the index of a loop is a name that does not change: copy it, `let mut j = i;`",
             ),
         };
@@ -149,7 +149,7 @@ impl Body<'_> {
             Expr::Range(range) => {
                 let (Some(start), Some(end)) = (&range.start, &range.end) else {
                     self.refuse(
-                        range.span(),
+                        range,
                         "a loop has both bounds, `0..n`: use `loop` for one without end",
                     );
                     return None;
@@ -175,7 +175,7 @@ impl Body<'_> {
             }
             other => {
                 self.refuse(
-                    other.span(),
+                    other,
                     "a loop of a kernel runs over a range, `a..b`, `(a..b).step_by(s)` or `(a..b).rev()`: loop over the indices of a buffer",
                 );
                 None
@@ -189,7 +189,7 @@ impl Body<'_> {
             return Some(range);
         }
         self.refuse(
-            over.span(),
+            over,
             "only a range `a..b` has steps and a reverse here: write `a..b + 1`",
         );
         None
@@ -203,7 +203,14 @@ impl Body<'_> {
                 self.returns = true;
                 let value = it.expr.as_ref().map(|value| self.expression(value));
                 match (self.form, self.function.is_kernel()) {
-                    (Form::Plain, _) => return quote_spanned!(span=> return #value),
+                    (Form::Plain, _) if self.function.is_method => {
+                        return quote_spanned!(span=> return #value);
+                    }
+                    // A pair, as `gate` has it.
+                    (Form::Plain, _) => {
+                        let value = value.unwrap_or_else(|| quote!(()));
+                        return quote_spanned!(span=> return (#value, ()));
+                    }
                     (Form::Traced, true) => quote_spanned!(span=> __k.end_thread()),
                     (Form::Traced, false) => {
                         let value = value.unwrap_or_else(|| quote!(()));
@@ -214,7 +221,7 @@ impl Body<'_> {
             Expr::Break(it) => {
                 if let Some(value) = &it.expr {
                     let why = "a loop of a kernel has no value: set a variable, then `break`";
-                    return self.refuse(value.span(), why);
+                    return self.refuse(value, why);
                 }
                 let label = &it.label;
                 match self.form {

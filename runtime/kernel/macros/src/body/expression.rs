@@ -13,6 +13,7 @@ use super::control::is_cheap;
 use super::memory::{root, single};
 use super::{Body, Form};
 use crate::names::{METHODS, OF_CUBES};
+use crate::refused;
 use crate::scope::Local;
 use crate::signature::{Mode, refuse_type};
 
@@ -36,7 +37,10 @@ impl Body<'_> {
             Expr::Assign(it) => self.assign(&it.left, &it.right, None, span),
             Expr::Cast(it) => {
                 if let Err(error) = refuse_type(&it.ty) {
-                    return self.refuse(it.ty.span(), error);
+                    return self.refuse(&it.ty, error);
+                }
+                if matches!(&*it.ty, syn::Type::Path(of) if of.path.is_ident("bool")) {
+                    return self.refuse(it, "a `bool` is a comparison: `x != 0`");
                 }
                 let (cast, to) = (self.path(span, "cast"), &it.ty);
                 let value = self.expression(&it.expr);
@@ -93,7 +97,7 @@ impl Body<'_> {
                 let (label, k) = self.label(it.label.as_ref());
                 if let Expr::Let(pattern) = &*it.cond {
                     let why = "kernels have no enums, so a pattern always fits: write `loop`";
-                    return self.refuse(pattern.span(), why);
+                    return self.refuse(pattern, why);
                 }
                 let (condition, body) = (self.expression(&it.cond), self.block(&it.body));
                 match self.form {
@@ -120,14 +124,13 @@ impl Body<'_> {
             Expr::MethodCall(call) => self.method(call),
             other => {
                 let why = why_not(other);
-                self.refuse(span, why)
+                self.refuse(other, why)
             }
         }
     }
 
     /// Rewrites a literal.
     pub(super) fn literal(&mut self, it: &Expr) -> TokenStream {
-        let span = it.span();
         match it {
             Expr::Lit(literal)
                 if matches!(
@@ -137,10 +140,9 @@ impl Body<'_> {
             {
                 self.literal_of(quote!(#it))
             }
-            Expr::Lit(_) => self.refuse(
-                span,
-                "kernels have numbers and bools: write text as numbers",
-            ),
+            Expr::Lit(_) => {
+                self.refuse(it, "kernels have numbers and bools: write text as numbers")
+            }
             Expr::Unary(ExprUnary {
                 op: UnOp::Neg(_),
                 expr,
@@ -166,13 +168,16 @@ impl Body<'_> {
             .get_ident()
             .and_then(|name| self.scopes.find(name));
         match (local, self.form) {
-            (None, _) => self.literal_of(quote!(#path)),
+            (None, _) => match refused::constant(&path.path) {
+                Some(why) => self.refuse(path, why),
+                None => self.literal_of(quote!(#path)),
+            },
             (Some(Local::Variable), Form::Traced) => {
                 quote_spanned!(span=> ::millstream::__kernel::traced::Traced::load(#path))
             }
             (Some(Local::Number), Form::Plain) => quote_spanned!(span=> #path.number()),
             (Some(Local::Buffer(..) | Local::Shared), _) => self.refuse(
-                span,
+                path,
                 "a buffer is not a value: use an element, `x[i]`, its length, `x.len()`, or pass it to a helper function",
             ),
             (Some(_), _) => quote!(#path),
@@ -192,7 +197,7 @@ impl Body<'_> {
                 quote_spanned!(span=> #function(#value))
             }
             _ => self.refuse(
-                span,
+                it,
                 "kernels have no references to values: write the name without `*`",
             ),
         }
@@ -232,10 +237,7 @@ impl Body<'_> {
         let span = it.span();
         let (name, given) = (it.method.to_string(), it.args.len());
         if let Some(turbofish) = &it.turbofish {
-            return self.refuse(
-                turbofish.span(),
-                "methods of kernels have no type arguments",
-            );
+            return self.refuse(turbofish, "methods of kernels have no type arguments");
         }
         if name == "len" && given == 0 {
             return self.length(&it.receiver);
@@ -245,7 +247,7 @@ impl Body<'_> {
                 Expr::Index(index) => index,
                 other => {
                     let why = "an atomic is an element of a buffer `&[Atomic<T>]` or of a shared array: `bins[i].fetch_add(1)`";
-                    return self.refuse(other.span(), why);
+                    return self.refuse(other, why);
                 }
             };
             return self.atomic_add(receiver, &it.args[0]);
@@ -262,22 +264,15 @@ impl Body<'_> {
         }
         let Some((_, function, wanted)) = METHODS.iter().find(|(method, ..)| *method == name)
         else {
-            let why = match name.as_str() {
-                "clone" | "to_owned" => "values of kernels are copied: remove the call".to_owned(),
-                "iter" | "iter_mut" | "into_iter" | "map" | "zip" | "enumerate" | "chunks" => {
-                    "kernels have no iterators: loop over indices, `for i in 0..x.len()`".to_owned()
-                }
-                "unwrap" | "expect" => "kernels have no enums: compute the value itself".to_owned(),
-                "push" | "to_vec" | "collect" => {
-                    "kernels allocate nothing: use an array, `[0.0; 8]`, or a buffer".to_owned()
-                }
-                _ => return self.own_method(it),
+            return match refused::method(&name) {
+                Some(why) => self.refuse(&it.method, why),
+                None => self.own_method(it),
             };
-            return self.refuse(it.method.span(), why);
         };
         if given != *wanted {
-            let why = format!("`{name}` takes {wanted} arguments, got {given}");
-            return self.refuse(span, why);
+            let plural = if *wanted == 1 { "" } else { "s" };
+            let why = format!("`{name}` takes {wanted} argument{plural}, got {given}");
+            return self.refuse(it, why);
         }
         let function = self.path(it.method.span(), function);
         let receiver = self.expression(&it.receiver);
@@ -306,7 +301,7 @@ impl Body<'_> {
         let span = it.span();
         let Expr::Path(path) = &*it.func else {
             let why = "kernels have no closures and function pointers: call a function by its name";
-            return self.refuse(it.func.span(), why);
+            return self.refuse(&it.func, why);
         };
         let name = path.path.get_ident().map(ToString::to_string);
         let last = path.path.segments.last().map(|last| last.ident.to_string());
@@ -323,7 +318,7 @@ impl Body<'_> {
             Some("threads") if it.args.is_empty() => {
                 if !self.function.is_kernel() {
                     return self.refuse(
-                        span,
+                        it,
                         "a helper function gets numbers from its caller: pass `threads()`",
                     );
                 }
@@ -337,6 +332,19 @@ impl Body<'_> {
                 return self.refuse(span, why);
             }
             _ => {}
+        }
+        let of_itself = match self.function.is_method {
+            true => is_path(
+                &path.path,
+                &["Self", &self.function.item.sig.ident.to_string()],
+            ),
+            false => path.path.is_ident(&self.function.item.sig.ident),
+        };
+        if of_itself {
+            return self.refuse(path, RECURSION);
+        }
+        if let Some(why) = refused::function(&path.path) {
+            return self.refuse(path, why);
         }
         let alone = (path.path.segments.len() == 1).then_some(last).flatten();
         let of_cubes = OF_CUBES
@@ -371,11 +379,11 @@ impl Body<'_> {
             let why = format!(
                 "`{name}` is for threads that work together: declare their number, `#[kernel(cube = 256)]`"
             );
-            return self.refuse(span, why);
+            return self.refuse(it, why);
         }
         if it.args.len() != wanted {
             let why = format!("`{name}` takes {wanted} arguments, got {}", it.args.len());
-            return self.refuse(span, why);
+            return self.refuse(it, why);
         }
         let function = self.path(span, name);
         let generics = match &path.path.segments[0].arguments {
@@ -393,6 +401,10 @@ impl Body<'_> {
     /// Rewrites a method of a struct.
     fn own_method(&mut self, it: &ExprMethodCall) -> TokenStream {
         let (span, name) = (it.span(), &it.method);
+        let is_own = single(&it.receiver).is_some_and(|receiver| receiver == "self");
+        if is_own && *name == self.function.item.sig.ident {
+            return self.refuse(name, RECURSION);
+        }
         let receiver = self.expression(&it.receiver);
         let arguments = self.arguments(&it.args);
         match self.form {
@@ -494,6 +506,19 @@ impl Body<'_> {
     }
 }
 
+/// Why a function does not call itself.
+const RECURSION: &str =
+    "kernels have no recursion: write a loop, and keep what is left to do in an array";
+
+/// Returns `true` for a path of these names.
+fn is_path(path: &Path, names: &[&str]) -> bool {
+    let segments = path
+        .segments
+        .iter()
+        .map(|segment| segment.ident.to_string());
+    segments.eq(names.iter().copied())
+}
+
 fn args(arguments: &Arguments) -> Vec<&Expr> {
     arguments.iter().collect()
 }
@@ -546,11 +571,7 @@ fn why_not(it: &Expr) -> String {
         Expr::Const(_) => "kernels have no `const` blocks: put a `const` beside the kernel",
         Expr::Infer(_) => "`_` has no value here",
         Expr::Let(_) => "kernels have no enums, so a pattern always fits: write `let` before",
-        Expr::Macro(it) => {
-            let name = &it.mac.path;
-            let name = quote!(#name).to_string();
-            return format!("kernels have no macro `{name}!`: write what it stands for");
-        }
+        Expr::Macro(it) => return refused::macro_named(&it.mac.path),
         Expr::Range(_) => "a range is only the bounds of a loop: `for i in a..b`",
         Expr::RawAddr(_) => "kernels have no pointers: use an index",
         Expr::Reference(_) => {

@@ -92,12 +92,11 @@ impl Body<'_> {
             Some((_, Some(Local::Variable))) => {}
             Some((name, Some(_))) => {
                 let why = format!("`{name}` does not change: declare it as `let mut {name}`");
-                return self.refuse(place.span(), why);
+                return self.refuse(place, why);
             }
             _ => {
-                let why =
-                    "a kernel assigns to its variables and to elements, `x = ..` or `y[i] = ..`";
-                return self.refuse(place.span(), why);
+                let why = "a kernel assigns to one variable or element at a time: `x = ..` or `y[i] = ..`";
+                return self.refuse(place, why);
             }
         }
         match self.is_traced() {
@@ -144,7 +143,7 @@ impl Body<'_> {
                 _ => None,
             };
             if let Some(why) = why {
-                return self.refuse(index.expr.span(), why);
+                return self.refuse(&index.expr, why);
             }
         }
         let Some((memory, at)) = self.memory(index) else {
@@ -210,6 +209,12 @@ impl Body<'_> {
 
     /// Returns the memory of an element, and its index. Notes how a buffer is used.
     fn memory(&mut self, index: &ExprIndex) -> Option<(Memory, TokenStream)> {
+        if let Expr::Range(range) = &*index.index {
+            let why =
+                "kernels have no slices: index the whole buffer, and pass where a part begins";
+            self.refuse(range, why);
+            return None;
+        }
         let base = match &*index.expr {
             Expr::Paren(inner) => &inner.expr,
             base => base,

@@ -7,12 +7,15 @@ mod expression;
 mod memory;
 mod pattern;
 
+use std::fmt::Display;
+
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{BinOp, Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
 
 use self::expression::operator;
+use crate::refused;
 use crate::scope::{Local, Scopes, Use};
 use crate::signature::{Function, ParamKind, refuse_type};
 
@@ -71,6 +74,9 @@ impl<'a> Body<'a> {
 
     /// Rewrites the function's body.
     pub(crate) fn rewrite(&mut self) -> syn::Result<TokenStream> {
+        if self.function.is_broken {
+            return Ok(quote!({ ::core::unreachable!() }));
+        }
         let block = self.block(&self.function.item.block);
         match self.errors.take() {
             Some(errors) => Err(errors),
@@ -83,8 +89,8 @@ impl<'a> Body<'a> {
     }
 
     /// Records an error, and returns tokens in place of what is wrong.
-    fn refuse(&mut self, span: Span, why: impl std::fmt::Display) -> TokenStream {
-        let error = Error::new(span, why);
+    fn refuse(&mut self, at: impl At, why: impl Display) -> TokenStream {
+        let error = at.error(why);
         match &mut self.errors {
             Some(errors) => errors.combine(error),
             None => self.errors = Some(error),
@@ -148,7 +154,7 @@ impl<'a> Body<'a> {
         match statement {
             Stmt::Local(local) => self.declare(local),
             Stmt::Item(item) => self.refuse(
-                item.span(),
+                item,
                 "a kernel has no items of its own: put the item beside the kernel",
             ),
             Stmt::Expr(expression, semicolon) => {
@@ -159,14 +165,7 @@ impl<'a> Body<'a> {
                 };
                 quote!(#expression #semicolon)
             }
-            Stmt::Macro(call) => {
-                let name = &call.mac.path;
-                let name = quote!(#name).to_string();
-                self.refuse(
-                    call.span(),
-                    format!("kernels have no macro `{name}!`: write what it stands for"),
-                )
-            }
+            Stmt::Macro(call) => self.refuse(&call.mac, refused::macro_named(&call.mac.path)),
         }
     }
 
@@ -194,7 +193,7 @@ impl<'a> Body<'a> {
         };
         if let Some((_, other)) = &init.diverge {
             return self.refuse(
-                other.span(),
+                other,
                 "kernels have no enums, so a pattern always fits: write `let` without `else`",
             );
         }
@@ -292,10 +291,7 @@ impl<'a> Body<'a> {
     /// Rewrites `let x;`, which is set later.
     fn declare_later(&mut self, pattern: &Pat, of: Option<TokenStream>, span: Span) -> TokenStream {
         let Pat::Ident(name) = pattern else {
-            return self.refuse(
-                pattern.span(),
-                "a pattern needs a value: `let (a, b) = ..;`",
-            );
+            return self.refuse(pattern, "a pattern needs a value: `let (a, b) = ..;`");
         };
         let (name, mutability) = (&name.ident, name.mutability);
         self.scopes.bind(name, Local::Variable);
@@ -316,7 +312,7 @@ impl<'a> Body<'a> {
     /// Returns a type as the body has it.
     pub(crate) fn type_of(&mut self, of: &Type) -> TokenStream {
         if let Err(error) = refuse_type(of) {
-            return self.refuse(of.span(), error);
+            return self.refuse(of, error);
         }
         if !self.is_traced() {
             return quote!(#of);
@@ -352,8 +348,30 @@ impl Body<'_> {
     }
 }
 
-/// Returns the line of a span in its file.
+/// Where an error is.
+trait At {
+    fn error(self, why: impl Display) -> Error;
+}
+
+/// At a token.
+impl At for Span {
+    fn error(self, why: impl Display) -> Error {
+        Error::new(self, why)
+    }
+}
+
+/// From the first token of some syntax to its last. The span of syntax in Rust without `Span::join` has its first token only.
+impl<T: ToTokens> At for &T {
+    fn error(self, why: impl Display) -> Error {
+        Error::new_spanned(self, why)
+    }
+}
+
+/// Returns the line of a span in its file, zero if there is no compiler, as in a test.
 fn line_of(span: Span) -> u32 {
+    if !proc_macro::is_available() {
+        return 0;
+    }
     u32::try_from(span.unwrap().line()).unwrap_or(u32::MAX)
 }
 

@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Expr, Ident, Pat, RangeLimits};
 
 use super::Body;
+use crate::refused;
 use crate::scope::Local;
 
 impl Body<'_> {
@@ -45,11 +46,11 @@ impl Body<'_> {
             }
             Pat::Paren(inner) => self.bind_into(&inner.pat, variables),
             Pat::Ident(name) => self.refuse(
-                name.span(),
-                "kernels have no references to values: write the name alone, which copies",
+                name,
+                "kernels have no references to values: write the name alone, without `ref` and `@`",
             ),
             other => self.refuse(
-                other.span(),
+                other,
                 "a `let` of a kernel has names and tuples: take other values apart by their fields",
             ),
         }
@@ -66,6 +67,14 @@ impl Body<'_> {
         let span = pattern.span();
         match pattern {
             Pat::Wild(_) => None,
+            // As rustc does, but by its spelling: the macro does not know which constants there are.
+            Pat::Ident(name) if name.ident.to_string().starts_with(char::is_uppercase) => {
+                if let Some(why) = refused::constant(&name.ident.clone().into()) {
+                    self.refuse(name, why);
+                }
+                let (equal, literal) = (self.path(span, "eq"), self.literal_of(quote!(#name)));
+                Some(quote_spanned!(span=> #equal(#value, #literal)))
+            }
             Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
                 let name = &name.ident;
                 self.scopes.bind(name, Local::Value);
@@ -130,9 +139,13 @@ impl Body<'_> {
                 all
             }
             Pat::Paren(inner) => self.fits(value, &inner.pat, lets),
+            Pat::TupleStruct(of) if let Some(why) = refused::function(&of.path) => {
+                self.refuse(of, why);
+                None
+            }
             other => {
                 self.refuse(
-                    other.span(),
+                    other,
                     "a `match` of a kernel has numbers, ranges, tuples, `|`, `_` and names",
                 );
                 None

@@ -3,6 +3,7 @@
 
 mod hand;
 mod nests;
+mod typed;
 
 use std::sync::Arc;
 

@@ -4,10 +4,10 @@ use millstream_ir::nest::{Op, Stride, ValueId};
 
 use super::Builder;
 use crate::kernels::{cast, function, map, place};
-use crate::level::Kernel;
 use crate::plan::{InputKind, Instruction, Loop, Scope, Template};
 use crate::prepare_error::{CompileError, unsupported, unsupported_store};
 use crate::slot::SlotId;
+use millstream_loops::level::Kernel;
 
 impl Builder<'_> {
     /// Appends an instruction.

@@ -21,12 +21,12 @@ mod stores;
 use millstream_ir::Nest;
 use millstream_ir::nest::{Level as NestLevel, Op, ValueId, Word};
 
-use crate::level::Level;
 use crate::plan::{
     IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template, Way,
 };
 use crate::prepare_error::CompileError;
 use crate::slot::SlotId;
+use millstream_loops::level::Level;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
 use slots::Slots;

@@ -4,8 +4,8 @@ use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, OpKind, Reg
 
 use super::codes::{BROADCAST, FILL, LOAD, LOAD_LAST, STORE, STORE_LAST, STREAM, Wide};
 use super::{Node, NodeId, Recipe};
-use crate::level::Level;
 use crate::slot::SlotId;
+use millstream_loops::level::Level;
 
 /// The number of a vector register.
 pub(super) type Vector = u8;

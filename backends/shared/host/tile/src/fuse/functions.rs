@@ -1,4 +1,4 @@
-//! Exponentials and functions made of them, operation by operation as in [`crate::math::f32`], so that results do not
+//! Exponentials and functions made of them, operation by operation as in [`millstream_loops::math::f32`], so that results do not
 //! depend on fusing.
 
 use super::assembler::{Assembler, Operand, Vector};
@@ -7,7 +7,7 @@ use super::codes::{
     SUB, SUB_WHOLE,
 };
 use super::nodes::{LESS, MAGNITUDE, SIGN};
-use crate::math::f32::{EXP, LN_2, LOG2_E, TANH, WHOLE};
+use millstream_loops::math::f32::{EXP, LN_2, LOG2_E, TANH, WHOLE};
 
 impl Assembler<'_> {
     /// e^x for any x, in a new register.

@@ -10,7 +10,7 @@
 //! | `assembler`, `codes` | instructions, registers, constants |
 //! | `nodes` | the instructions of each operation, and masks |
 //! | `folds` | sums, products and extremes of all lanes |
-//! | `functions` | exponentials and functions made of them, bit-identical to [`crate::math`] |
+//! | `functions` | exponentials and functions made of them, bit-identical to [`millstream_loops::math`] |
 //!
 //! # From values to a loop
 //! `build::fusing` selects the values of a body and makes a [`Recipe`] of them: nodes in the order of their
@@ -62,10 +62,10 @@ use memmap2::{Mmap, MmapMut};
 use millstream_ir::{BinaryOp, ReduceOp, UnaryOp};
 
 use crate::kernels::reduce::SIDE_BY_SIDE;
-use crate::level::Level;
 use crate::slot::SlotId;
 use assembler::Assembler;
 pub(crate) use function::is_light;
+use millstream_loops::level::Level;
 
 /// The index of a node: that of the value in its nest.
 pub(crate) type NodeId = u16;

@@ -5,10 +5,10 @@ use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp, scalar};
 use super::{Fused, Node, NodeId, PrefetchKind, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::{FEW, Reducer};
 use crate::kernels::reducer;
-use crate::level::{Fused as FusedArithmetic, Kernel, Level};
-use crate::math;
 use crate::slot::SlotId;
 use crate::tests::random;
+use millstream_loops::level::{Fused as FusedArithmetic, Kernel, Level};
+use millstream_loops::math;
 
 /// Returns the levels of this processor that have machine code.
 fn levels() -> impl Iterator<Item = Level> {

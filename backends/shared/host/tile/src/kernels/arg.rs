@@ -10,7 +10,7 @@ use super::map::binary;
 use super::reduce::{ABREAST, Greatest, Least, Reduce, Reducer, SIDE_BY_SIDE};
 use super::{tile, tile_mut};
 use crate::lanes::prefetch;
-use crate::level::{Arithmetic, Level, Loop, kernel};
+use millstream_loops::level::{Arithmetic, Level, Loop, kernel};
 
 /// No element was seen yet.
 const NONE: i64 = -1;

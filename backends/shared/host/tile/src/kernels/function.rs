@@ -4,45 +4,12 @@ use std::marker::PhantomData;
 
 use millstream_ir::{DType, UnaryOp, scalar};
 
-use super::map::{self, Operation, map1};
-use super::{tile, tile_mut};
-use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::math;
-
-macro_rules! functions {
-    ($($name:ident of $t:ty, $x:ident => $any:expr $(, if $usual:expr => $short:expr)?;)*) => {$(
-        struct $name;
-        impl Operation<$t> for $name {
-            type Out = $t;
-            #[inline(always)]
-            fn of<A: Arithmetic>($x: $t, _: $t) -> $t { $any }
-            $(
-                #[inline(always)]
-                fn usual<A: Arithmetic>($x: $t, _: $t) -> ($t, bool) { ($short, $usual) }
-            )?
-        }
-    )*};
-}
-
-functions! {
-    Exp32 of f32, x => math::f32::exp::<A>(x);
-    Log32 of f32, x => math::f32::log::<A>(x);
-    Sin32 of f32, x => x.sin(), if math::f32::angle_is_usual(x) => math::f32::sin_usual(x);
-    Cos32 of f32, x => x.cos(), if math::f32::angle_is_usual(x) => math::f32::cos_usual(x);
-    Tanh32 of f32, x => math::f32::tanh::<A>(x);
-    Erf32 of f32, x => math::f32::erf::<A>(x);
-    Sqrt32 of f32, x => x.sqrt();
-    Floor32 of f32, x => x.floor();
-    Ceil32 of f32, x => x.ceil();
-    Exp64 of f64, x => math::f64::exp::<A>(x), if math::f64::exp_is_usual(x) => math::f64::exp_usual::<A>(x);
-    Log64 of f64, x => x.ln();
-    Sin64 of f64, x => x.sin();
-    Cos64 of f64, x => x.cos();
-    Tanh64 of f64, x => x.tanh();
-    Sqrt64 of f64, x => x.sqrt();
-    Floor64 of f64, x => x.floor();
-    Ceil64 of f64, x => x.ceil();
-}
+use super::map::{self, map1};
+use millstream_loops::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use millstream_loops::operation::{
+    Ceil32, Ceil64, Cos32, Cos64, Erf32, Exp32, Exp64, Floor32, Floor64, Log32, Log64, Sin32,
+    Sin64, Sqrt32, Sqrt64, Tanh32, Tanh64, tile, tile_mut,
+};
 
 /// Returns the loop of a unary operation, if the type has one.
 pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {

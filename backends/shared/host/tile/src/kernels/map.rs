@@ -1,51 +1,11 @@
 //! Element-wise operations of one, two or three values.
 
-use std::marker::PhantomData;
-
 use millstream_ir::scalar::arith::{Bits, Number};
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
+use millstream_loops::level::{Kernel, Level, kernel};
+use millstream_loops::operation::{self, Abs, Inverse, Map, Neg, Not, Operation, Power, Select};
 
-use super::{by_size, operand, tile, tile_mut, with_bits, with_type};
-use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::math::power::{power, power_usual};
-use crate::truth::Truth;
-
-/// An operation on two values, or on the first of them. It may have a fast path for usual values.
-pub(super) trait Operation<T> {
-    type Out;
-    fn of<A: Arithmetic>(a: T, b: T) -> Self::Out;
-
-    /// Returns the result of the fast path, and whether it is valid.
-    #[inline(always)]
-    fn usual<A: Arithmetic>(a: T, b: T) -> (Self::Out, bool) {
-        (Self::of::<A>(a, b), true)
-    }
-}
-
-/// `SA` and `SB`: whether that operand is a scalar.
-pub(super) struct Map<T, O, const SA: bool, const SB: bool>(PhantomData<(T, O)>);
-
-impl<T: Copy, O: Operation<T>, const SA: bool, const SB: bool> Loop for Map<T, O, SA, SB> {
-    /// The fast path, and the general form for the whole tile if one value is unusual.
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises; the indices are those of `d`.
-        let (a, b) = unsafe { (operand::<T, SA>(a), operand::<T, SB>(b)) };
-        // SAFETY: as above.
-        let d = unsafe { tile_mut(d, n) };
-        let mut unusual = 0_u32;
-        for (index, d) in d.iter_mut().enumerate() {
-            let (found, is_usual) = O::usual::<A>(a(index), b(index));
-            unusual |= u32::from(!is_usual);
-            *d = found;
-        }
-        if unusual != 0 {
-            for (index, d) in d.iter_mut().enumerate() {
-                *d = O::of::<A>(a(index), b(index));
-            }
-        }
-    }
-}
+use super::{by_size, with_bits, with_type};
 
 /// Returns the loop of an operation on one value. The second operand is a scalar, which does not matter.
 pub(super) fn map1<T: Copy, O: Operation<T>>(level: Level) -> Kernel {
@@ -61,112 +21,21 @@ fn map2<T: Copy, O: Operation<T>>(scalar: [bool; 2], level: Level) -> Kernel {
     }
 }
 
-macro_rules! unary {
-    ($($name:ident: $bound:ident, $a:ident => $body:expr;)*) => {$(
-        struct $name;
-        impl<T: $bound> Operation<T> for $name {
-            type Out = T;
-            #[inline(always)]
-            fn of<A: Arithmetic>($a: T, _: T) -> T { $body }
-        }
-    )*};
-}
-
-unary! {
-    Neg: Number, a => a.negated();
-    Abs: Number, a => a.absolute();
-    Not: Bits, a => a.inverted();
-    Inverse: Number, a => if a == T::ZERO { T::ONE } else { T::ZERO };
-}
-
-/// Operations on two values, and a function that returns the loop of each.
+/// A function that returns the loop of each of these operations.
 macro_rules! binary {
-    ($of:ident of $ops:ident, $bound:ident -> $out:ty: $($name:ident, $a:ident, $b:ident => $body:expr;)*) => {
-        $(
-            struct $name;
-            impl<T: $bound> Operation<T> for $name {
-                type Out = $out;
-                #[inline(always)]
-                fn of<A: Arithmetic>($a: T, $b: T) -> $out { $body }
-            }
-        )*
-
+    ($of:ident of $ops:ident, $bound:ident: $($name:ident),*) => {
         fn $of<T: $bound>(op: $ops, scalar: [bool; 2], level: Level) -> Option<Kernel> {
             match op {
-                $($ops::$name => Some(map2::<T, $name>(scalar, level)),)*
+                $($ops::$name => Some(map2::<T, operation::$name>(scalar, level)),)*
                 _ => None,
             }
         }
     };
 }
 
-binary! { arithmetic of BinaryOp, Number -> T:
-    Add, a, b => a.plus(b);
-    Sub, a, b => a.minus(b);
-    Mul, a, b => a.times(b);
-    Div, a, b => a.over(b);
-    Rem, a, b => a.remainder(b);
-    Min, a, b => a.least(b);
-    Max, a, b => a.greatest(b);
-}
-
-binary! { bits of BinaryOp, Bits -> T:
-    And, a, b => a.and(b);
-    Or, a, b => a.or(b);
-    Xor, a, b => a.xor(b);
-    Shl, a, b => a.shifted_up(b);
-    Shr, a, b => a.shifted_down(b);
-}
-
-binary! { comparison of CompareOp, Number -> Truth:
-    Eq, a, b => Truth::of(a == b);
-    Ne, a, b => Truth::of(a != b);
-    Lt, a, b => Truth::of(a < b);
-    Le, a, b => Truth::of(a <= b);
-    Gt, a, b => Truth::of(a > b);
-    Ge, a, b => Truth::of(a >= b);
-}
-
-struct Power;
-
-impl Operation<f64> for Power {
-    type Out = f64;
-    #[inline(always)]
-    fn of<A: Arithmetic>(a: f64, b: f64) -> f64 {
-        a.powf(b)
-    }
-}
-
-impl Operation<f32> for Power {
-    type Out = f32;
-    #[inline(always)]
-    fn of<A: Arithmetic>(a: f32, b: f32) -> f32 {
-        power::<A>(a, b)
-    }
-
-    #[inline(always)]
-    fn usual<A: Arithmetic>(a: f32, b: f32) -> (f32, bool) {
-        power_usual::<A>(a, b)
-    }
-}
-
-/// Selects the second where the first is true, otherwise the third; both may be scalars. Only bits are moved, so the
-/// types are those of the values' sizes.
-struct Select<T, const SB: bool, const SC: bool>(PhantomData<T>);
-
-impl<T: Copy, const SB: bool, const SC: bool> Loop for Select<T, SB, SC> {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        // SAFETY: the caller's promises; the indices are those of `d`.
-        let (b, c) = unsafe { (operand::<T, SB>(b), operand::<T, SC>(c)) };
-        // SAFETY: as above.
-        let (d, a) = unsafe { (tile_mut(d, n), tile::<u8>(a, n)) };
-        for (index, (d, a)) in d.iter_mut().zip(a).enumerate() {
-            let (b, c) = (b(index), c(index));
-            *d = if *a != 0 { b } else { c };
-        }
-    }
-}
+binary!(arithmetic of BinaryOp, Number: Add, Sub, Mul, Div, Rem, Min, Max);
+binary!(bits of BinaryOp, Bits: And, Or, Xor, Shl, Shr);
+binary!(comparison of CompareOp, Number: Eq, Ne, Lt, Le, Gt, Ge);
 
 /// Returns the loop of a unary operation that is no function, if the type has one.
 pub(super) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {

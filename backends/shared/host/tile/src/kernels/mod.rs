@@ -9,7 +9,7 @@
 //! | `arg` | the index of the least or greatest element |
 //! | `place` | copies, gathers and scatters |
 //!
-//! An operand is a tile or a *scalar*: one element that stands for a whole tile.
+//! [`millstream_loops::operation`] has the operations.
 
 mod arg;
 pub(crate) mod cast;
@@ -18,12 +18,11 @@ pub(crate) mod map;
 pub(crate) mod place;
 pub(crate) mod reduce;
 
-use std::slice::{from_raw_parts, from_raw_parts_mut};
-
 use millstream_ir::{DType, ReduceOp, scalar};
+pub(crate) use millstream_loops::operation::{tile, tile_mut};
 use reduce::{Greatest, Least, Prod, Reducer, Sum};
 
-use crate::level::Level;
+use millstream_loops::level::Level;
 
 /// Matches a value: expands to `$body` with `$t` as the type of the pattern that fits, or to `$else`.
 macro_rules! match_type {
@@ -66,40 +65,6 @@ macro_rules! by_size {
 }
 
 pub(crate) use {by_size, match_type, with_bits, with_type};
-
-/// Returns memory that a kernel reads as a slice.
-///
-/// # Safety
-/// As [`crate::level::Kernel`] says.
-#[inline(always)]
-unsafe fn tile<'a, T>(from: *const u8, n: usize) -> &'a [T] {
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts(from.cast(), n) }
-}
-
-/// Returns memory that a kernel writes as a slice.
-///
-/// # Safety
-/// As [`crate::level::Kernel`] says.
-#[inline(always)]
-unsafe fn tile_mut<'a, T>(to: *mut u8, n: usize) -> &'a mut [T] {
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts_mut(to.cast(), n) }
-}
-
-/// Returns the elements of an operand, which is a tile, or a scalar that stands for each of them. Without checks of
-/// bounds, so that loops vectorize.
-///
-/// # Safety
-/// As [`crate::level::Kernel`] says. The closure is called with indices of the loop's elements only.
-#[inline(always)]
-unsafe fn operand<T: Copy, const SCALAR: bool>(from: *const u8) -> impl Fn(usize) -> T {
-    let from = from.cast::<T>();
-    // SAFETY: the caller's promise. Read once, because the compiler does not know that a loop leaves it alone.
-    let scalar = SCALAR.then(|| unsafe { *from });
-    // SAFETY: the caller's promise.
-    move |index| scalar.unwrap_or_else(|| unsafe { *from.add(index) })
-}
 
 /// Returns the loops of a reduction, if the element type has it.
 pub(crate) fn reducer(op: ReduceOp, dtype: DType, level: Level) -> Option<Reducer> {

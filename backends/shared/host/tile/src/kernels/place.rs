@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use millstream_ir::DType;
 
 use super::{by_size, tile, tile_mut, with_type};
-use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use millstream_ir::scalar::arith::Number;
+use millstream_loops::level::{Arithmetic, Kernel, Level, Loop, kernel};
 
 struct Copies<T>(PhantomData<T>);
 

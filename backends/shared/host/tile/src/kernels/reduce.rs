@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 
 use millstream_ir::scalar::arith::Number;
 
-use super::cast::{Cast, To};
 use super::map::map1;
 use super::{tile, tile_mut};
-use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use millstream_loops::cast::{Cast, To};
+use millstream_loops::level::{Arithmetic, Kernel, Level, Loop, kernel};
 
 /// The number of partial results side by side in one tile: four vectors of the widest. Element `i` goes to number `i`
 /// modulo this.

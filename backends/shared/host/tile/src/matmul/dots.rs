@@ -9,9 +9,9 @@
 //! depend on how a product is split.
 
 use super::{Product, run_loop};
-use crate::level::{Arithmetic, Level, Loop};
 use crate::scratch::Scratch;
 use millstream_ir::scalar::arith::Number;
+use millstream_loops::level::{Arithmetic, Level, Loop};
 
 /// The maximum number of rows, or columns, of the small side. With more, packing is cheap compared to the arithmetic.
 const ROWS_MAX: usize = 16;

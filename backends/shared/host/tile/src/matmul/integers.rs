@@ -3,9 +3,9 @@
 //! Sums wrap, so their order does not affect the result.
 
 use super::{Matrix, Product, run_loop};
-use crate::level::{Arithmetic, Level, Loop};
 use crate::scratch::Scratch;
 use millstream_ir::scalar::arith::Number;
+use millstream_loops::level::{Arithmetic, Level, Loop};
 
 /// Rows and columns of a block.
 const ROWS: usize = 4;

@@ -19,14 +19,14 @@ use millstream_protocol::NativeView;
 use product::{Matrix, Product};
 
 use crate::COST_UNIT;
-use crate::half::F16;
 use crate::kernels::with_type;
 use crate::launch::{Window, offset, overlap, resolve};
-use crate::level::{Level, Loop, kernel};
 use crate::nest::NestCode;
 use crate::options::Options;
 use crate::prepare_error::{CompileError, too_many_axes};
 use crate::team::{RunError, SingleThread, Team};
+use millstream_loops::half::F16;
+use millstream_loops::level::{Level, Loop, kernel};
 
 /// The least rows and columns of a tile by default, which threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];

@@ -2,6 +2,7 @@
 
 mod elementwise;
 mod kernels;
+mod math;
 mod nests;
 mod prepared;
 mod reductions;
@@ -17,8 +18,8 @@ use millstream_ir_text::naive;
 pub(crate) use millstream_kernel_cases::operations::distance;
 use millstream_protocol::NativeView;
 
-use crate::level::Level as Processor;
 use crate::{Code, Options, RunError, SingleThread, Team};
+use millstream_loops::level::Level as Processor;
 
 /// Whether tests run all their cases (`MILLSTREAM_ALL_CASES=1`), which takes minutes without optimization. Otherwise they
 /// omit cases that repeat others with another type or size.

@@ -1,0 +1,176 @@
+//! Loads and stores.
+
+use millstream_ir::DType;
+use millstream_ir::nest::BufferMode;
+use millstream_ir::ssa::{Memory, ValueId};
+
+use super::{Home, Lane, Lower};
+use crate::code::{Access, At, Operand, Reference, Step, Target, UNPLACED};
+
+impl Lower<'_> {
+    /// Returns an index.
+    fn at(&mut self, at: Option<ValueId>, memory: Memory) -> At {
+        let Some(at) = at else {
+            return At::Scalar(self.constant(0));
+        };
+        match (self.get((at, 0)), memory) {
+            (Lane::Scalar(place), _) => At::Scalar(place),
+            (Lane::Affine(value), Memory::Param(_) | Memory::Shared(_)) => At::Affine(value),
+            _ => At::Column(self.operand((at, 0))),
+        }
+    }
+
+    /// Returns an access to the memory, unless it is a variable.
+    fn access(&mut self, memory: Memory, at: Option<ValueId>, value: ValueId) -> Box<Access> {
+        let of = self.type_of(value);
+        let target = match memory {
+            Memory::Param(param) => Target::Param(param.into()),
+            Memory::Shared(array) => {
+                let array = usize::from(array);
+                Target::Shared {
+                    start: self.shared[array],
+                    len: self.function.shared[array].len as usize,
+                }
+            }
+            Memory::Local(array) => {
+                let array = usize::from(array);
+                let Home::Array(start) = self.homes[array] else {
+                    unreachable!("the caller handles variables")
+                };
+                Target::Local {
+                    start,
+                    len: self.function.locals[array].len as usize,
+                }
+            }
+        };
+        Box::new(Access {
+            target,
+            at: self.at(at, memory),
+            size: of.dtype.size(),
+            lanes: of.lanes.into(),
+            is_bool: of.dtype == DType::Bool,
+            memory,
+            line: self.line,
+        })
+    }
+
+    /// Returns the variable that a memory is.
+    fn variable(&self, memory: Memory) -> Option<Home> {
+        let Memory::Local(local) = memory else {
+            return None;
+        };
+        let home = self.homes[usize::from(local)];
+        (!matches!(home, Home::Array(_))).then_some(home)
+    }
+
+    pub(super) fn load(
+        &mut self,
+        value: ValueId,
+        memory: Memory,
+        at: Option<ValueId>,
+    ) -> Vec<Lane> {
+        let of = self.type_of(value);
+        match self.variable(memory) {
+            Some(Home::Scalar(place)) => {
+                // Not in an outer block, where the variable may have another value.
+                let to = self.new_scalar(self.open.len() - 1);
+                let f = Reference::COPY;
+                self.emit(Step::Scalar {
+                    to,
+                    f,
+                    of: [place, 0, 0],
+                });
+                return vec![Lane::Scalar(to)];
+            }
+            Some(Home::Column(variable)) => {
+                if self.survey.is_variable_itself[value as usize] {
+                    return vec![Lane::Column(variable)];
+                }
+                let to = self.new_column(of.dtype);
+                self.emit(Step::Set {
+                    to,
+                    value: variable,
+                    masked: false,
+                    swaps: false,
+                });
+                return vec![Lane::Column(to)];
+            }
+            _ => {}
+        }
+        let access = self.access(memory, at, value);
+        let lanes = 0..of.lanes;
+        // An element of each thread differs, except if they all store the same.
+        let is_same = match memory {
+            Memory::Local(local) => self.uniform[usize::from(local)],
+            _ => true,
+        };
+        if matches!(access.at, At::Scalar(_)) && is_same {
+            let depth = self.open.len() - 1;
+            let to: Vec<Operand> = lanes
+                .map(|_| Operand::scalar(self.new_scalar(depth)))
+                .collect();
+            let found = to.iter().map(|to| Lane::Scalar(to.place)).collect();
+            self.emit(Step::Load {
+                access,
+                to: to.into(),
+                direct: None,
+            });
+            return found;
+        }
+        let to: Vec<Operand> = lanes.map(|_| self.new_column(of.dtype)).collect();
+        let reads = match memory {
+            Memory::Param(param) => {
+                self.function.params[usize::from(param)].mode == BufferMode::Read
+            }
+            _ => false,
+        };
+        let may_be_direct = reads && !access.is_bool && matches!(access.at, At::Affine(_));
+        let direct = Some(to[0]).filter(|_| may_be_direct && of.lanes == 1);
+        if direct.is_some() {
+            self.columns[(to[0].place & !UNPLACED) as usize].is_direct = true;
+        }
+        let found = to.iter().map(|to| Lane::Column(*to)).collect();
+        self.emit(Step::Load {
+            access,
+            to: to.into(),
+            direct,
+        });
+        found
+    }
+
+    pub(super) fn store(&mut self, memory: Memory, at: Option<ValueId>, value: ValueId) {
+        let lanes = 0..self.type_of(value).lanes;
+        let operands: Box<[Operand]> = lanes.map(|lane| self.operand((value, lane))).collect();
+        match self.variable(memory) {
+            Some(Home::Scalar(to)) => {
+                let f = Reference::COPY;
+                let of = [operands[0].place, 0, 0];
+                self.emit(Step::Scalar { to, f, of });
+            }
+            Some(Home::Column(to)) => self.emit(Step::Set {
+                to,
+                value: operands[0],
+                masked: true,
+                swaps: false,
+            }),
+            _ => {
+                let access = self.access(memory, at, value);
+                self.emit(Step::Store {
+                    access,
+                    value: operands,
+                });
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, memory: Memory, at: ValueId, value: ValueId) {
+        let operand = self.operand((value, 0));
+        let access = self.access(memory, Some(at), value);
+        let dtype = self.type_of(value).dtype;
+        self.emit(Step::Add {
+            access,
+            value: operand,
+            dtype,
+        });
+    }
+}

@@ -1,0 +1,338 @@
+//! Runs a cube: its chunks one by one, and the steps of each.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `active` | which threads are active: masks and ranges |
+//! | `control` | branches and loops |
+//! | `ramps` | affine values: comparisons, and runs of threads at equal distances |
+//! | `access`, `loads`, `stores` | accesses: their bounds, loads, stores and atomic additions |
+//! | `elements`, `copies` | the loops of accesses |
+
+mod access;
+mod active;
+mod control;
+mod copies;
+mod elements;
+mod loads;
+mod ramps;
+mod stores;
+
+use millstream_ir::scalar;
+use millstream_ir::ssa::{Axis, Position};
+use millstream_protocol::{Cube, NativeArgs};
+
+use crate::code::{Affine, Code, Operand, Path, Place, Reference, Step};
+use crate::kernels::Kernel;
+use crate::scratch::{Param, Scratch};
+use active::Active;
+
+/// A chunk that is running.
+pub(crate) struct Machine<'a> {
+    code: &'a Code,
+    /// The places of scalars, columns and direct loads.
+    table: *mut *mut u8,
+    params: &'a [Param],
+    paths: *mut u8,
+    spare: *mut u8,
+    /// Room for a wide access of each thread.
+    staging: *mut u8,
+    shared: *mut u8,
+    locals: *mut u8,
+    /// The index of the first thread in the cube, and the number of threads.
+    first: usize,
+    threads: usize,
+}
+
+/// Returns the index of an axis' logarithm of element sizes.
+fn log2(size: usize) -> usize {
+    size.trailing_zeros() as usize
+}
+
+/// Runs a cube.
+pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &NativeArgs<'_>) {
+    scratch.prepare(code);
+    scratch.bind(code, arguments);
+    let set = |scratch: &mut Scratch, place: Place, bits: u64| {
+        // SAFETY: the place of a scalar, of eight bytes.
+        unsafe { scratch.table[place as usize].cast::<u64>().write(bits) };
+    };
+    for (place, index) in &code.words {
+        let dtype = code.function.scalars[usize::from(*index)].dtype;
+        let bits = arguments.scalar_bits((*index).into());
+        set(scratch, *place, scalar::of_word(dtype, bits));
+    }
+    for (place, position, axis) in &code.positions {
+        set(scratch, *place, position_of(cube, *position, *axis).into());
+    }
+    let start = scratch.start();
+    // SAFETY: the regions lie in the arena.
+    let at = |offset: usize| unsafe { start.add(offset) };
+    let [paths, spare, staging, shared, locals] = [
+        scratch.paths,
+        scratch.spare,
+        scratch.staging,
+        scratch.shared,
+        scratch.locals,
+    ]
+    .map(at);
+    // The content of shared arrays is undefined at the start; clearing them makes runs repeatable.
+    if code.shared_bytes > 0 {
+        // SAFETY: the region of shared arrays has that many bytes.
+        unsafe { shared.write_bytes(0, code.shared_bytes) };
+    }
+    for first in (0..code.threads).step_by(code.chunk) {
+        let threads = code.chunk.min(code.threads - first);
+        for zero in &code.zeros {
+            scratch.clear(*zero, threads);
+        }
+        // SAFETY: the regions have that many bytes.
+        unsafe {
+            if code.local_bytes > 0 {
+                locals.write_bytes(0, code.local_bytes * code.chunk);
+            }
+            if code.leaves {
+                paths.write_bytes(Path::Next as u8, threads);
+            }
+        }
+        let machine = Machine {
+            code,
+            table: scratch.table.as_mut_ptr(),
+            params: &scratch.params,
+            paths,
+            spare,
+            staging,
+            shared,
+            locals,
+            first,
+            threads,
+        };
+        machine.block(&code.steps, Active::all(threads));
+    }
+}
+
+fn position_of(cube: &Cube, position: Position, axis: Axis) -> u32 {
+    match (position, axis) {
+        (Position::Cubes, axis) => cube.counts()[axis as usize],
+        // Without a division.
+        (_, Axis::X) if cube.index() < u64::from(cube.counts()[0]) => cube.index() as u32,
+        (_, Axis::X) => cube.x(),
+        (_, Axis::Y) => cube.y(),
+        (_, Axis::Z) => cube.z(),
+    }
+}
+
+impl Machine<'_> {
+    /// Returns the address of a thread's element, or of a scalar.
+    #[inline]
+    fn pointer(&self, operand: Operand, thread: usize) -> *mut u8 {
+        // SAFETY: the table has all places.
+        let start = unsafe { *self.table.add(operand.place as usize) };
+        start.wrapping_add(thread * operand.size as usize)
+    }
+
+    #[inline]
+    fn get(&self, scalar: Place) -> u64 {
+        // SAFETY: a scalar has eight bytes, which were initialized.
+        unsafe {
+            self.pointer(Operand::scalar(scalar), 0)
+                .cast::<u64>()
+                .read()
+        }
+    }
+
+    #[inline]
+    fn set(&self, scalar: Place, bits: u64) {
+        // SAFETY: a scalar has eight bytes.
+        unsafe {
+            self.pointer(Operand::scalar(scalar), 0)
+                .cast::<u64>()
+                .write(bits);
+        }
+    }
+
+    /// Returns the bits of a thread's element, or of a scalar.
+    fn bits(&self, operand: Operand, thread: usize) -> u64 {
+        let place = self.pointer(operand, thread);
+        // SAFETY: the element exists, and is initialized.
+        unsafe { elements::read(place, operand.size as usize) }
+    }
+
+    /// Executes steps for these threads. Returns whether some of them have left the block.
+    fn block(&self, steps: &[Step], mut active: Active) -> bool {
+        let mut left = false;
+        for step in steps {
+            let gone = match step {
+                Step::Scalar { to, f, of } => {
+                    self.set(*to, f.of(of.map(|place| self.get(place))));
+                    continue;
+                }
+                Step::Map { run, to, of } => {
+                    self.map(*run, *to, *of, active);
+                    continue;
+                }
+                Step::If {
+                    condition,
+                    then,
+                    otherwise,
+                    mask,
+                    after,
+                } => {
+                    if !self.branch(condition, [then, otherwise], *mask, active) {
+                        continue;
+                    }
+                    *after
+                }
+                Step::Repeat {
+                    turns,
+                    body,
+                    mask,
+                    after,
+                } => {
+                    if !self.repeat(turns, body, *mask, active) {
+                        continue;
+                    }
+                    *after
+                }
+                Step::Leave(path) => {
+                    self.leave(*path, active);
+                    return true;
+                }
+                other => {
+                    self.step(other, active);
+                    continue;
+                }
+            };
+            left = true;
+            match gone.and_then(|after| self.remaining(active, after)) {
+                Some(remaining) => active = remaining,
+                None => return true,
+            }
+        }
+        left
+    }
+
+    /// Executes a step that is no control flow.
+    fn step(&self, step: &Step, active: Active) {
+        match step {
+            Step::Each { f, to, of } => self.each(*f, *to, *of, active),
+            Step::Ramp { to, value } => self.ramp(*to, *value, active),
+            Step::Set {
+                to,
+                value,
+                masked,
+                swaps,
+            } => self.copy(*to, *value, [*masked, *swaps], active),
+            Step::Load { access, to, direct } => self.load(access, to, *direct, active),
+            Step::Store { access, value } => self.store(access, value, active),
+            Step::Add {
+                access,
+                value,
+                dtype,
+            } => self.add(access, *value, *dtype, active),
+            Step::Reduce {
+                row,
+                run,
+                size,
+                to,
+                of,
+            } => self.reduce(*row, *run, *size, [*to, *of]),
+            _ => unreachable!("`block` executes control flow"),
+        }
+    }
+
+    #[inline]
+    fn map(&self, run: Kernel, to: Operand, of: [Operand; 3], active: Active) {
+        let (first, n) = match to.is_scalar() {
+            true => (0, 1),
+            false => (active.first, active.end - active.first),
+        };
+        let [a, b, c] = of.map(|operand| self.pointer(operand, first));
+        // SAFETY: the operands have an element for each of these threads, or are scalars where the loop expects scalars;
+        // columns in use do not share memory, so the result overlaps none of them.
+        unsafe { run(self.pointer(to, first), a, b, c, n) };
+    }
+
+    fn each(&self, f: Reference, to: Operand, of: [Operand; 3], active: Active) {
+        for thread in active.first..active.end {
+            let bits = f.of(of.map(|operand| self.bits(operand, thread)));
+            // SAFETY: the column has an element for each thread.
+            unsafe { elements::write(self.pointer(to, thread), to.size as usize, bits) };
+        }
+    }
+
+    /// Copies a column or a scalar to a column.
+    fn copy(&self, to: Operand, value: Operand, [masked, swaps]: [bool; 2], active: Active) {
+        let Active { first, end, mask } = active;
+        let n = end - first;
+        let (d, a) = (self.pointer(to, first), self.pointer(value, first));
+        let size = log2(to.size as usize);
+        let scalar = value.is_scalar();
+        let loops = &self.code.loops;
+        if std::ptr::eq(d, a) {
+            // A variable is stored to itself.
+        } else if masked && let Some(mask) = mask {
+            // SAFETY: as in `map`; the mask has a byte for each thread.
+            unsafe {
+                let mask = mask.as_ptr().add(first);
+                loops.blend[usize::from(scalar)][size](d, a, mask, a, n);
+            }
+        } else if scalar {
+            // SAFETY: as in `map`.
+            unsafe { loops.fill[size](d, a, a, a, n) };
+        } else if swaps && n == self.threads {
+            // SAFETY: the table has both places. Both columns have elements of this size for a whole chunk.
+            unsafe {
+                let (to, value) = (to.place as usize, value.place as usize);
+                self.table.add(to).swap(self.table.add(value));
+            }
+        } else {
+            // SAFETY: as in `map`.
+            unsafe { d.copy_from_nonoverlapping(a, n * to.size as usize) };
+        }
+    }
+
+    /// Reduces the values of all threads of the cube, or of each row. All threads are active, which the verifier ensures.
+    fn reduce(
+        &self,
+        row: Option<usize>,
+        run: Result<Kernel, fn(u64, u64) -> u64>,
+        size: usize,
+        [to, of]: [Operand; 2],
+    ) {
+        let width = row.unwrap_or(self.threads);
+        for first in (0..self.threads).step_by(width) {
+            let mut folded = 0_u64;
+            let a = self.pointer(of, first);
+            match run {
+                // SAFETY: as in `map`; the result is one element.
+                Ok(run) => unsafe { run((&raw mut folded).cast(), a, a, a, width) },
+                Err(f) => {
+                    let values = (first..first + width).map(|thread| self.bits(of, thread));
+                    folded = values.reduce(f).unwrap_or_default();
+                }
+            }
+            if to.is_scalar() {
+                self.set(to.place, folded);
+                continue;
+            }
+            let (d, a) = (self.pointer(to, first), (&raw const folded).cast());
+            // SAFETY: as in `map`.
+            unsafe { self.code.loops.fill[log2(size)](d, a, a, a, width) };
+        }
+    }
+
+    /// Returns a position of a thread of the chunk.
+    fn position(&self, thread: usize) -> [u64; 3] {
+        let [x, y, _] = self.code.function.threads.map(u64::from);
+        let index = (self.first + thread) as u64;
+        [index % x, index / x % y, index / x / y]
+    }
+
+    /// Returns an affine value of a thread.
+    fn affine(&self, value: Affine, thread: usize) -> i64 {
+        let position = self.position(thread);
+        let terms = position.iter().zip(value.strides);
+        let terms = terms.map(|(position, stride)| position.wrapping_mul(self.get(stride)));
+        terms.fold(self.get(value.base), u64::wrapping_add) as i64
+    }
+}

@@ -1,0 +1,243 @@
+//! Affine values: comparisons, and runs of threads whose values are at equal distances.
+
+use std::ops::Range;
+
+use millstream_ir::CompareOp;
+
+use super::Machine;
+use super::active::Active;
+use crate::code::{Affine, Operand};
+
+/// Values at equal distances that do not wrap around: `base + stride * thread` of the chunk, exactly, for all active threads
+/// and for the first thread of the chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Ramp {
+    pub(super) base: i64,
+    pub(super) stride: i64,
+}
+
+/// Threads of a chunk, and their values modulo 2^64.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) thread: usize,
+    pub(super) len: usize,
+    pub(super) first: i64,
+    pub(super) stride: i64,
+}
+
+/// Rows of threads of a chunk, and their values modulo 2^64.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) thread: usize,
+    pub(super) width: usize,
+    pub(super) count: usize,
+    pub(super) first: i64,
+    /// Within a row, and from row to row.
+    pub(super) strides: [i64; 2],
+}
+
+impl Ramp {
+    #[inline]
+    pub(super) fn value(self, thread: usize) -> Option<i64> {
+        let offset = self.stride.checked_mul(thread as i64)?;
+        self.base.checked_add(offset)
+    }
+
+    /// Returns the ramp if its values up to this thread are exact.
+    #[inline]
+    pub(super) fn exact(self, last: usize) -> Option<Self> {
+        self.value(last).map(|_| self)
+    }
+
+    /// Returns the first thread from `first` on whose value is not below `with`, of values that do not decrease.
+    #[inline]
+    fn below(self, with: i64, first: usize, end: usize) -> usize {
+        if self.stride == 1 {
+            // The difference may exceed `i64`, but not by so much that it looks like a thread.
+            let at = with.saturating_sub(self.base);
+            return at.clamp(first as i64, end as i64) as usize;
+        }
+        // Mostly it is all of them or none.
+        let is_below = |thread: usize| self.base + self.stride * (thread as i64) < with;
+        if is_below(end - 1) {
+            return end;
+        }
+        let (mut first, mut end) = (first, end - 1);
+        while first < end {
+            let middle = usize::midpoint(first, end);
+            match is_below(middle) {
+                true => first = middle + 1,
+                false => end = middle,
+            }
+        }
+        end
+    }
+
+    /// Returns the threads for which a comparison is true, if they follow each other.
+    pub(super) fn range(self, op: CompareOp, with: i64, active: Active) -> Option<Range<usize>> {
+        let Active { first, end, .. } = active;
+        if self.stride < 0 {
+            // The same with the opposite of all values, which `i64::MIN` lacks.
+            let opposite = Self {
+                base: self.base.checked_neg()?,
+                stride: self.stride.checked_neg()?,
+            };
+            opposite.exact(end - 1)?;
+            return opposite.range(opposite_of(op), with.checked_neg()?, active);
+        }
+        let below = || self.below(with, first, end);
+        let up_to = || match with.checked_add(1) {
+            Some(with) => self.below(with, first, end),
+            None => end,
+        };
+        Some(match op {
+            CompareOp::Lt => first..below(),
+            CompareOp::Le => first..up_to(),
+            CompareOp::Gt => up_to()..end,
+            CompareOp::Ge => below()..end,
+            CompareOp::Eq => below()..up_to(),
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the comparison of the opposite values.
+fn opposite_of(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::Le => CompareOp::Ge,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::Ge => CompareOp::Le,
+        op => op,
+    }
+}
+
+impl Machine<'_> {
+    /// Returns the distance of each thread's value from that of the thread before it, if it is the same for all.
+    #[inline]
+    pub(super) fn stride(&self, value: Affine) -> Option<i64> {
+        match value.linear {
+            Some(stride) => Some(self.get(stride) as i64),
+            None => self.equal_strides(value),
+        }
+    }
+
+    fn equal_strides(&self, value: Affine) -> Option<i64> {
+        let threads = self.code.function.threads;
+        let mut found: Option<(u64, u64)> = None;
+        for (threads, stride) in threads.into_iter().zip(value.strides) {
+            let (threads, stride) = (u64::from(threads), || self.get(stride));
+            if threads == 1 {
+                continue;
+            }
+            found = match found {
+                None => Some((stride(), threads)),
+                Some((unit, extent)) if stride() == unit.wrapping_mul(extent) => {
+                    Some((unit, extent * threads))
+                }
+                Some(_) => return None,
+            };
+        }
+        Some(found.map_or(0, |(stride, _)| stride as i64))
+    }
+
+    /// Returns an affine value as exact numbers, if it has the same distance between all threads and no value wraps around,
+    /// in `u64` or `i64`.
+    #[inline]
+    pub(super) fn exact(&self, value: Affine, active: Active, unsigned: bool) -> Option<Ramp> {
+        let stride = self.stride(value)?;
+        let all = Ramp {
+            base: self.get(value.base) as i64,
+            stride,
+        };
+        let base = all.value(self.first)?;
+        let ramp = Ramp { base, stride };
+        let last = ramp.value(active.end - 1)?;
+        (!unsigned || base.min(last) >= 0).then_some(ramp)
+    }
+
+    /// Calls `f` with the runs of threads between the first active one and the end, until it returns `false`. Returns
+    /// whether it never does.
+    #[inline]
+    pub(super) fn runs(
+        &self,
+        value: Affine,
+        active: Active,
+        mut f: impl FnMut(Run) -> bool,
+    ) -> bool {
+        let Active { first, end, .. } = active;
+        if let Some(stride) = self.stride(value) {
+            let base = self.get(value.base) as i64;
+            let offset = stride.wrapping_mul((self.first + first) as i64);
+            return f(Run {
+                thread: first,
+                len: end - first,
+                first: base.wrapping_add(offset),
+                stride,
+            });
+        }
+        // Row by row.
+        let row = self.code.function.threads[0] as usize;
+        let stride = self.get(value.strides[0]) as i64;
+        let mut thread = first;
+        while thread < end {
+            let len = (row - (self.first + thread) % row).min(end - thread);
+            let run = Run {
+                thread,
+                len,
+                first: self.affine(value, thread),
+                stride,
+            };
+            if !f(run) {
+                return false;
+            }
+            thread += len;
+        }
+        true
+    }
+
+    /// Returns the threads between the first active one and the end as rows, if they are whole rows, and if the values are
+    /// at equal distances in each row and from row to row.
+    pub(super) fn rows(&self, value: Affine, active: Active) -> Option<Rows> {
+        let [width, height, depth] = self.code.function.threads.map(|axis| axis as usize);
+        let Active { first, end, .. } = active;
+        let is_whole = |thread: usize| thread.is_multiple_of(width);
+        let is_all = end - first == self.code.threads;
+        let are_rows = is_all || (is_whole(self.first + first) && is_whole(end - first));
+        if depth > 1 || height == 1 || !are_rows {
+            return None;
+        }
+        let [x, y, _] = value.strides.map(|stride| self.get(stride) as i64);
+        let row = if is_all {
+            0
+        } else {
+            (self.first + first) / width
+        };
+        let base = self.get(value.base) as i64;
+        Some(Rows {
+            thread: first,
+            width,
+            count: if is_all {
+                height
+            } else {
+                (end - first) / width
+            },
+            first: base.wrapping_add(y.wrapping_mul(row as i64)),
+            strides: [x, y],
+        })
+    }
+
+    /// Writes an affine value to a column.
+    pub(super) fn ramp(&self, to: Operand, value: Affine, active: Active) {
+        self.runs(value, active, |run| {
+            let d = self.pointer(to, run.thread);
+            let (first, stride) = (
+                (&raw const run.first).cast(),
+                (&raw const run.stride).cast(),
+            );
+            // SAFETY: the column has an element for each thread.
+            unsafe { (self.code.loops.ramp)(d, first, stride, stride, run.len) };
+            true
+        });
+    }
+}

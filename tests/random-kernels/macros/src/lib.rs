@@ -1,0 +1,68 @@
+//! A macro that writes random kernels.
+
+use std::fmt::Write as _;
+use std::str::FromStr as _;
+
+use millstream_random_kernel_trees::text::text;
+use millstream_random_kernel_trees::tree::Mode;
+use proc_macro::{TokenStream, TokenTree};
+
+/// The variable that replaces the seeds: `20000+500` is 500 kernels from seed 20,000 on.
+const VARIABLE: &str = "MILLSTREAM_RANDOM_KERNELS";
+
+/// `random_kernels!(first, count)` writes this many kernels, from this seed on, and `KERNELS`, which calls each by its seed.
+#[proc_macro]
+pub fn random_kernels(seeds: TokenStream) -> TokenStream {
+    let given = seeds.into_iter().filter_map(|token| match token {
+        TokenTree::Literal(literal) => literal.to_string().parse::<u64>().ok(),
+        _ => None,
+    });
+    let given: Vec<u64> = given.collect();
+    let replaced = std::env::var(VARIABLE).ok();
+    let seeds = match &replaced {
+        Some(text) => text
+            .split('+')
+            .filter_map(|part| part.parse().ok())
+            .collect(),
+        None => given,
+    };
+    let [first, count] = seeds[..] else {
+        let why = format!("compile_error!(\"expected two numbers, or `{VARIABLE}=first+count`\");");
+        return TokenStream::from_str(&why).unwrap_or_default();
+    };
+    // Makes Cargo build again if the variable changes.
+    let mut items = format!("const _: Option<&str> = option_env!(\"{VARIABLE}\");\n");
+    let mut table = String::new();
+    for seed in first..first + count {
+        items += &kernel(seed);
+        write!(table, "(seed: {seed}, call: call_{seed}), ").expect("a string has room");
+    }
+    let table = table
+        .replace("(seed", "RandomKernel { seed")
+        .replace("), ", " }, ");
+    items += &format!("/// The kernels.\npub const KERNELS: &[RandomKernel] = &[{table}];\n");
+    TokenStream::from_str(&items).expect("the text of kernels is Rust")
+}
+
+/// Returns a kernel with the function that launches it.
+fn kernel(seed: u64) -> String {
+    let kernel = millstream_random_kernel_trees::kernel(seed);
+    let mut items = text(&kernel);
+    let (mut lets, mut arguments, mut results) = (String::new(), String::new(), String::new());
+    for (index, of) in kernel.scalars.iter().enumerate() {
+        arguments += &format!("on.scalar::<{}>({index}), ", of.name());
+    }
+    for (index, buffer) in kernel.buffers.iter().enumerate() {
+        let of = buffer.of.name();
+        let is_read = matches!(buffer.mode, Mode::Read | Mode::Along);
+        let is_mut = if is_read { "" } else { "mut " };
+        lets += &format!("let {is_mut}b{index} = on.buffer::<{of}>({index})?;\n");
+        arguments += &format!("&{is_mut}b{index}, ");
+        results += &format!("on.read(&b{index})?, ");
+    }
+    items += &format!(
+        "fn call_{seed}(on: &On<'_>) -> Result<Vec<Vec<u64>>, Error> {{\n\
+         {lets}on.launch(&k{seed}({arguments}))?;\nOk(vec![{results}])\n}}\n"
+    );
+    items
+}
