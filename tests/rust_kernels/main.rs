@@ -4,8 +4,6 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 mod races;
 mod random;
 mod refused;
