@@ -33,7 +33,7 @@
 //! | clients, streams, answers, recordings, cancellation | [`ComputeClient`], [`Stream`], [`Pending`] | [`stream`] |
 //! | buffers, their elements and limits | [`Handle`], [`MemoryOptions`] | [`memory`] |
 //! | kernels as Rust functions | [`macro@kernel`], [`prelude`] | the guide's page "Kernels" |
-//! | kernels that there are: sums, sorting, .. | [`kernels::sum`] | [`kernels`], with the feature `kernels` |
+//! | kernels that there are: sums, sorting, .. | [`kernels::sum`] | [`kernels`] |
 //! | kernels by hand, launch arguments | [`Kernel`], [`CubeCount`] | [`mod@kernel`], [`tensor_map`] |
 //! | errors and failures | [`Error`], [`Failure`] | [`error`](mod@error) |
 //! | statistics, profiles, timelines | [`report::Stats`], [`report::Profile`] | [`report`], [`timeline`] |
@@ -51,7 +51,6 @@
 //!
 //! The [guide](https://github.com/millstream/millstream/blob/main/docs/guide/SUMMARY.md) has a page for each subject.
 
-#[cfg(feature = "kernels")]
 extern crate self as millstream; // the path in what `#[kernel]` writes
 
 mod any;
@@ -61,7 +60,6 @@ pub mod cuda;
 #[cfg(feature = "instances")]
 #[doc(hidden)]
 pub mod instances;
-#[cfg(feature = "kernels")]
 pub mod kernels;
 pub mod metrics;
 pub mod prelude;

@@ -4,6 +4,8 @@
 //! digits of each tile; a scan of the counts, all tiles of digit 0 first, gives each tile's place for each digit; a last
 //! launch sorts each tile in shared memory and moves the keys of a digit to their place, side by side.
 //!
+//! On the CPU the keys lie in chunks, each of which a thread counts and moves with an array of its own, by digits of 8 bits.
+//!
 //! Keys are compared as unsigned numbers, after a mask has made them so: the sign of integers is turned around, and of
 //! negative floats all bits.
 
@@ -13,20 +15,29 @@ use super::scan::{padded, scanned};
 use super::{CUBE, ITEMS, TILE, check_countable, iota, single};
 use crate::{Element, Error, Handle, Int, Number, Stream, kernel};
 
-/// The bits of a digit.
-const DIGIT_BITS: u32 = 4;
 /// The digits that there are.
 const DIGITS: usize = 16;
 
-/// The digit of a key at a bit. `negative` and `positive` are the masks of keys with and without the highest bit.
+/// The digits that there are on the CPU.
+const WIDE_DIGITS: usize = 256;
+/// The keys of a chunk: enough to make the counts of all digits cheap.
+const CHUNK: usize = 1 << 15;
+
+/// The digit of a key at a bit, below `DIGITS`. `negative` and `positive` are the masks of keys with and without the highest
+/// bit.
 #[kernel]
-fn digit<K: Int, const BITS: u32>(key: K, negative: K, positive: K, shift: u32) -> u32 {
+fn digit<K: Int, const BITS: u32, const DIGITS: u32>(
+    key: K,
+    negative: K,
+    positive: K,
+    shift: u32,
+) -> u32 {
     let mask = if key >> (BITS - 1) & 1 as K == 1 as K {
         negative
     } else {
         positive
     };
-    ((key ^ mask) >> shift) as u32 % 16
+    ((key ^ mask) >> shift) as u32 % DIGITS
 }
 
 /// The counts of the digits of each tile: `counts[digit * tiles + tile]`.
@@ -47,7 +58,7 @@ fn sort_counts<K: Int, const BITS: u32>(
     for item in 0..ITEMS {
         let at = start + item * CUBE + mine;
         if at < keys.len() {
-            let digit = digit::<K, BITS>(keys[at], negative, positive, shift) as usize;
+            let digit = digit::<K, BITS, 16>(keys[at], negative, positive, shift) as usize;
             own[digit * 32 + mine % 32].fetch_add(1);
         }
     }
@@ -93,7 +104,7 @@ pub(super) fn sort_tiles<K: Int, const BITS: u32, const ORDERED: bool>(
         let at = mine * ITEMS + item;
         if at < count {
             let key = tile[padded(at)];
-            let digit = digit::<K, BITS>(key, negative, positive, shift);
+            let digit = digit::<K, BITS, 16>(key, negative, positive, shift);
             own[item] = key;
             digits[item] = digit;
             counters[padded((digit % 8) as usize * CUBE + mine)] += 1 << (digit / 8 * 16);
@@ -159,11 +170,59 @@ pub(super) fn sort_tiles<K: Int, const BITS: u32, const ORDERED: bool>(
         let at = item * CUBE + mine;
         if at < count {
             let key = tile[padded(at)];
-            let place = bases[digit::<K, BITS>(key, negative, positive, shift)] + at as u32;
+            let place = bases[digit::<K, BITS, 16>(key, negative, positive, shift)] + at as u32;
             sorted[place] = key;
             if ORDERED {
                 sorted_order[place] = counters[padded(at)];
             }
+        }
+    }
+}
+
+/// As [`sort_counts`], of chunks.
+#[kernel]
+fn sort_chunk_counts<K: Int, const BITS: u32>(
+    shift: u32,
+    negative: K,
+    positive: K,
+    keys: &[K],
+    #[whole] counts: &mut [u32],
+) {
+    let mut own = [0_u32; 256];
+    let start = thread() * CHUNK;
+    for i in start..(start + CHUNK).min(keys.len()) {
+        own[digit::<K, BITS, 256>(keys[i], negative, positive, shift)] += 1;
+    }
+    for digit in 0..WIDE_DIGITS {
+        counts[digit * threads() + thread()] = own[digit];
+    }
+}
+
+/// As [`sort_tiles`], of chunks.
+#[kernel]
+fn sort_chunks<K: Int, const BITS: u32, const ORDERED: bool>(
+    shift: u32,
+    negative: K,
+    positive: K,
+    keys: &[K],
+    order: &[u32],
+    places: &[u32],
+    sorted: &mut [K],
+    sorted_order: &mut [u32],
+) {
+    let mut next = [0_u32; 256];
+    for digit in 0..WIDE_DIGITS {
+        next[digit] = places[digit * threads() + thread()];
+    }
+    let start = thread() * CHUNK;
+    for i in start..(start + CHUNK).min(keys.len()) {
+        let key = keys[i];
+        let digit = digit::<K, BITS, 256>(key, negative, positive, shift);
+        let place = next[digit];
+        next[digit] = place + 1;
+        sorted[place] = key;
+        if ORDERED {
+            sorted_order[place] = order[i];
         }
     }
 }
@@ -191,27 +250,54 @@ impl<K: Int> Masks<K> {
     }
 }
 
-/// Sorts keys, and their order if there is one. The number of passes is even, so that the results are where they were.
+/// Sorts keys, and their order if there is one.
 fn sort_bits<K: Int + Element, const BITS: u32, const ORDERED: bool>(
     stream: &Stream,
-    masks: &Masks<K>,
+    Masks { negative, positive }: Masks<K>,
     keys: &mut Handle<K>,
     order: &mut Handle<u32>,
 ) -> Result<(), Error> {
-    let tiles = keys.len().div_ceil(TILE);
+    let is_cpu = stream.properties().backend == "cpu";
+    let (part, digits, digit_bits) = match is_cpu {
+        true => (CHUNK, WIDE_DIGITS, WIDE_DIGITS.ilog2()),
+        false => (TILE, DIGITS, DIGITS.ilog2()),
+    };
+    let parts = keys.len().div_ceil(part);
     let (mut other, mut other_order) = (stream.empty(keys.len())?, stream.empty(order.len())?);
     let (mut from, mut to) = ((keys, order), (&mut other, &mut other_order));
-    for pass in 0..BITS / DIGIT_BITS {
-        let (shift, Masks { negative, positive }) = (pass * DIGIT_BITS, masks);
-        let mut counts = stream.empty(DIGITS * tiles)?;
-        sort_counts::<K, BITS>(shift, *negative, *positive, from.0, &mut counts)
-            .launch(stream, tiles * CUBE)?;
+    let passes = BITS / digit_bits;
+    for pass in 0..passes {
+        let shift = pass * digit_bits;
+        let mut counts = stream.empty(digits * parts)?;
+        match is_cpu {
+            true => {
+                sort_chunk_counts::<K, BITS>(shift, negative, positive, from.0, &mut counts)
+                    .launch(stream, parts)?;
+            }
+            false => {
+                sort_counts::<K, BITS>(shift, negative, positive, from.0, &mut counts)
+                    .launch(stream, parts * CUBE)?;
+            }
+        }
         let places = scanned::<u32, u32, false, false>(stream, &counts)?;
-        sort_tiles::<K, BITS, ORDERED>(
-            shift, *negative, *positive, from.0, from.1, &places, to.0, to.1,
-        )
-        .launch(stream, tiles * CUBE)?;
+        macro_rules! sort {
+            ($kernel:ident, $threads:expr) => {
+                $kernel::<K, BITS, ORDERED>(
+                    shift, negative, positive, from.0, from.1, &places, to.0, to.1,
+                )
+                .launch(stream, $threads)?
+            };
+        }
+        match is_cpu {
+            true => sort!(sort_chunks, parts),
+            false => sort!(sort_tiles, parts * CUBE),
+        }
         (from, to) = (to, from);
+    }
+    // The results are where the last pass stored.
+    if passes % 2 == 1 {
+        stream.copy(from.0, to.0)?;
+        stream.copy(from.1, to.1)?;
     }
     Ok(())
 }
@@ -225,7 +311,7 @@ fn sort_keys<T: Number + Element, const ORDERED: bool>(
     let dtype = <T as Element>::DTYPE;
     macro_rules! sort_as {
         ($K:ident, $bits:literal) => {
-            sort_bits::<$K, $bits, ORDERED>(stream, &Masks::of(dtype), &mut keys.cast()?, order)
+            sort_bits::<$K, $bits, ORDERED>(stream, Masks::of(dtype), &mut keys.cast()?, order)
         };
     }
     match size_of::<T>() {
