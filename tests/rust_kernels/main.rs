@@ -2,6 +2,7 @@
 
 mod races;
 mod random;
+mod ranges;
 mod refused;
 
 use millstream::prelude::*;

@@ -225,20 +225,9 @@ impl Ty {
                 Binary::Mul => x * y,
                 Binary::Div => x / y,
                 Binary::Min | Binary::Max if x.is_nan() || y.is_nan() => f64::NAN,
-                Binary::Min => {
-                    if y < x {
-                        y
-                    } else {
-                        x
-                    }
-                }
-                Binary::Max => {
-                    if y > x {
-                        y
-                    } else {
-                        x
-                    }
-                }
+                // Zero is positive: see the text.
+                Binary::Min => (if y < x { y } else { x }) + 0.0,
+                Binary::Max => (if y > x { y } else { x }) + 0.0,
                 _ => x + y,
             });
         }
