@@ -231,9 +231,9 @@ impl<'a> Text<'a> {
             }
             Kind::Binary(op @ (Binary::Min | Binary::Max), a, b) => {
                 let least = format!("({}).{}({})", self.expr(a), operator(*op), self.expr(b));
-                // Of two zeros any may be the less: the sum has one sign.
+                // Of two zeros any may be the less, so the result has no sign.
                 match it.ty.is_float() {
-                    true => format!("({least} + 0.0_{})", it.ty.name()),
+                    true => format!("{least}.abs()"),
                     false => least,
                 }
             }
