@@ -13,11 +13,11 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use millstream::prelude::*;
 use millstream::sim::Sim;
 use millstream::{
-    CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel, OpenError,
-    Priority, Read, Reason, Source, Stream, TypedKernel, Write, device::AtLimit,
-    error::MemoryError,
+    CancelToken, ComputeClient, Cpu, Cuda, Error, Health, OpenError, Priority, Reason,
+    device::AtLimit, error::MemoryError,
 };
 
 /// The handlers that run at once.
@@ -79,10 +79,13 @@ fn open(backend: &str) -> Result<Device, OpenError> {
     }
 }
 
-/// Serves `requests` requests, and returns a report.
+/// Serves `requests` requests on the first device of a backend, and returns a report.
 pub fn run(requests: u32, backend: &str) -> Result<String, Box<dyn std::error::Error>> {
-    let device = open(backend)?;
-    let squares = device.new_client().kernel(squares())?.typed()?;
+    serve(requests, open(backend)?)
+}
+
+/// Serves `requests` requests on a device, and returns a report.
+pub fn serve(requests: u32, device: Device) -> Result<String, Box<dyn std::error::Error>> {
     let tenants = tenants(&device);
     let ledger = Mutex::new(Ledger::default());
     let (queue, incoming) = mpsc::channel();
@@ -93,7 +96,7 @@ pub fn run(requests: u32, backend: &str) -> Result<String, Box<dyn std::error::E
                 let next = || lock(&incoming).recv();
                 while let Ok(request) = next() {
                     let tenant: &Tenant = &tenants[request_tenant(&request, tenants.len())];
-                    let answer = pollster::block_on(tenant.handle(&squares, &request, &ledger));
+                    let answer = pollster::block_on(tenant.handle(&request, &ledger));
                     lock(&ledger).note(tenant.name, &request, &answer);
                 }
             });
@@ -197,12 +200,7 @@ impl Request {
 impl Tenant {
     /// Answers one request. Its tasks are withdrawn when the deadline passes, or when this future is dropped because
     /// the caller disconnects. Under back-pressure it awaits room, and blocks no thread.
-    async fn handle(
-        &self,
-        squares: &TypedKernel<Squares>,
-        request: &Request,
-        ledger: &Mutex<Ledger>,
-    ) -> Result<f32, Error> {
+    async fn handle(&self, request: &Request, ledger: &Mutex<Ledger>) -> Result<f32, Error> {
         let cancel_on_drop = request.token.clone().drop_guard();
         let stream = self.client.new_stream().with_cancel(&request.token);
         let stream = stream.with_deadline(request.deadline);
@@ -211,11 +209,11 @@ impl Tenant {
         let input = stream.when_ready(upload).await?;
         let allocate =
             |stream: &Stream| self.count_busy(ledger, stream.empty(len.div_ceil(PER_CUBE)));
-        let parts = stream.when_ready(allocate).await?;
+        let mut parts = stream.when_ready(allocate).await?;
         let launch = |stream: &Stream| {
-            let cubes = CubeCount::cover(len, PER_CUBE);
-            let arguments = (&input, &parts, len as u32);
-            self.count_busy(ledger, squares.launch(stream, cubes, arguments))
+            let cubes = len.div_ceil(PER_CUBE);
+            let launched = squares(&input, &mut parts).launch(stream, cubes * 256);
+            self.count_busy(ledger, launched)
         };
         stream.when_ready(launch).await?;
         let read = |stream: &Stream| self.count_busy(ledger, stream.read(&parts).submitted());
@@ -233,28 +231,20 @@ impl Tenant {
     }
 }
 
-/// The arguments of [`squares`]: the numbers, a partial sum for each cube, and the count of numbers.
-type Squares = (Read<f32>, Write<f32>, u32);
-
-/// Returns the kernel that sums squares, a partial sum for each cube. Its sources are Rust, CUDA C, the PTX compiled from it
-/// for machines without NVRTC, and the SPIR-V compiled from GLSL.
-pub fn squares() -> Kernel {
-    let kernel = Kernel::new("squares")
-        .reads::<f32>("numbers")
-        .writes::<f32>("parts")
-        .scalar::<u32>("count");
-    let kernel = kernel
-        .cuda(include_str!("kernels/squares.cu"))
-        .source(Source::Ptx(include_str!("kernels/squares.ptx").into()));
-    let (spirv, _) = include_bytes!("kernels/squares.spv").as_chunks::<4>();
-    let spirv = spirv.iter().map(|word| u32::from_le_bytes(*word));
-    let kernel = kernel.spirv(spirv.collect::<Vec<u32>>());
-    kernel.native(|cube, args| {
-        let numbers = args.read::<f32>(0);
-        let start = cube.index() as usize * PER_CUBE;
-        let chunk = &numbers[start.min(numbers.len())..(start + PER_CUBE).min(numbers.len())];
-        args.chunk::<f32>(1)[0] = chunk.iter().map(|number| number * number).sum();
-    })
+/// Sums the squares of some numbers, a partial sum for each cube.
+#[kernel(cube = 256)]
+pub fn squares(numbers: &[f32], #[whole] parts: &mut [f32]) {
+    let start = cube() * PER_CUBE;
+    let end = (start + PER_CUBE).min(numbers.len());
+    let (mut i, mut sum) = (start + thread_in_cube(), 0.0);
+    while i < end {
+        sum += numbers[i] * numbers[i];
+        i += threads_in_cube();
+    }
+    let sum = cube_sum(sum);
+    if thread_in_cube() == 0 {
+        parts[cube()] = sum;
+    }
 }
 
 /// The outcomes of requests.

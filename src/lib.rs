@@ -211,6 +211,7 @@ mod guide {
         kernels: "guide/kernels.md";
         kernel_mistakes: "guide/kernel-mistakes.md";
         kernels_by_hand: "guide/kernels-by-hand.md";
+        kernels_beside_others: "guide/kernels-beside-others.md";
         sharing: "guide/sharing.md";
         order: "guide/order.md";
         memory: "guide/memory.md";

@@ -1,6 +1,6 @@
-//! The kernels of the game, in Rust, in CUDA C and in GLSL: Gray and Scott's system, and its picture.
+//! The kernels of the game: Gray and Scott's system, and its picture.
 
-use millstream::{Kernel, NativeArgs, Read, Source, Write};
+use millstream::prelude::*;
 
 /// Returns the fields at the start: food everywhere, and some spots of the substance that consumes it.
 pub(super) fn seeds(size: usize) -> (Vec<f32>, Vec<f32>) {
@@ -22,148 +22,95 @@ pub(super) fn seeds(size: usize) -> (Vec<f32>, Vec<f32>) {
     (food, field)
 }
 
-/// Returns the rows above, at and below `y` of a square field on a torus.
-fn rows(field: &[f32], y: usize) -> [&[f32]; 3] {
-    let size = field.len().isqrt();
-    [y + size - 1, y, y + 1].map(|row| &field[row % size * size..][..size])
+/// A cell of a square field on a torus, and its neighbours: the numbers of the first cells of rows, and columns.
+#[kernel]
+#[derive(Clone, Copy)]
+struct Place {
+    up: usize,
+    here: usize,
+    down: usize,
+    left: usize,
+    x: usize,
+    right: usize,
 }
 
-/// Adds the GPU sources of a kernel: CUDA C, the PTX compiled from it for machines without NVRTC, and the SPIR-V compiled
-/// from GLSL.
-macro_rules! with_gpu_sources {
-    ($kernel:expr, $name:literal) => {
-        $kernel
-            .cuda(include_str!(concat!("../kernels/", $name, ".cu")))
-            .source(Source::Ptx(
-                include_str!(concat!("../kernels/", $name, ".ptx")).into(),
-            ))
-            .spirv(words(include_bytes!(concat!("../kernels/", $name, ".spv"))))
-    };
-}
-
-/// Returns the words of a SPIR-V file.
-fn words(file: &[u8]) -> Vec<u32> {
-    let (words, _) = file.as_chunks::<4>();
-    words.iter().map(|word| u32::from_le_bytes(*word)).collect()
-}
-
-/// The arguments of [`step`]: food, field, next food and next field.
-pub(super) type Step = (Read<f32>, Read<f32>, Write<f32>, Write<f32>);
-
-/// Returns the kernel of one step of Gray and Scott's system. A cube computes one row.
-pub fn step() -> Kernel {
-    let kernel = Kernel::new("step")
-        .reads::<f32>("food")
-        .reads::<f32>("field");
-    let kernel = kernel
-        .writes::<f32>("next food")
-        .writes::<f32>("next field");
-    with_gpu_sources!(kernel, "step").native(|cube, args: &NativeArgs<'_>| {
-        let y = cube.index() as usize;
-        let (food, field) = (rows(args.read(0), y), rows(args.read(1), y));
-        let (next_food, next_field) = (args.chunk::<f32>(2), args.chunk::<f32>(3));
-        let last = next_food.len() - 1;
-        // The edges are separate, so that the loop over the other cells has no branches.
-        for (left, x, right) in [(last, 0, 1), (last - 1, last, 0)] {
-            let neighbours = |[up, here, down]: [&[f32]; 3]| {
-                let sides = up[x] + down[x] + here[left] + here[right];
-                let corners = up[left] + up[right] + down[left] + down[right];
-                (here[x], diffusion(here[x], sides, corners))
-            };
-            (next_food[x], next_field[x]) = react(neighbours(food), neighbours(field));
-        }
-        let inner = last - 1;
-        let (food, field) = (Neighbours::new(food, inner), Neighbours::new(field, inner));
-        let next_food = &mut next_food[1..][..inner];
-        let next_field = &mut next_field[1..][..inner];
-        for x in 0..inner {
-            (next_food[x], next_field[x]) = react(food.at(x), field.at(x));
-        }
-    })
-}
-
-/// The cells of a row without its ends, and their neighbours: nine slices of one length, so that a loop over them needs
-/// no bounds checks.
-struct Neighbours<'a> {
-    up: (&'a [f32], &'a [f32], &'a [f32]),
-    here: (&'a [f32], &'a [f32], &'a [f32]),
-    down: (&'a [f32], &'a [f32], &'a [f32]),
-}
-
-impl<'a> Neighbours<'a> {
-    #[inline(always)]
-    fn new([up, here, down]: [&'a [f32]; 3], inner: usize) -> Self {
-        let shifted = |row: &'a [f32]| (&row[..inner], &row[1..][..inner], &row[2..][..inner]);
-        Self {
-            up: shifted(up),
-            here: shifted(here),
-            down: shifted(down),
-        }
-    }
-
-    /// Returns the cell at `x`, and the diffusion to it.
-    #[inline(always)]
-    fn at(&self, x: usize) -> (f32, f32) {
-        let Self { up, here, down } = self;
-        let sides = up.1[x] + down.1[x] + here.0[x] + here.2[x];
-        let corners = up.0[x] + up.2[x] + down.0[x] + down.2[x];
-        (here.1[x], diffusion(here.1[x], sides, corners))
+#[kernel]
+fn place(y: usize, x: usize, size: usize) -> Place {
+    let last = size - 1;
+    let (above, below) = (
+        if y == 0 { last } else { y - 1 },
+        if y == last { 0 } else { y + 1 },
+    );
+    Place {
+        up: above * size,
+        here: y * size,
+        down: below * size,
+        left: if x == 0 { last } else { x - 1 },
+        x,
+        right: if x == last { 0 } else { x + 1 },
     }
 }
 
-/// Computes the diffusion to a cell from those at its sides and corners.
-#[inline(always)]
-fn diffusion(here: f32, sides: f32, corners: f32) -> f32 {
-    0.2 * sides + 0.05 * corners - here
+/// Computes the diffusion to a cell.
+#[kernel]
+fn diffusion(field: &[f32], at: Place) -> f32 {
+    let sides = field[at.up + at.x]
+        + field[at.down + at.x]
+        + field[at.here + at.left]
+        + field[at.here + at.right];
+    let corners = field[at.up + at.left]
+        + field[at.up + at.right]
+        + field[at.down + at.left]
+        + field[at.down + at.right];
+    0.2 * sides + 0.05 * corners - field[at.here + at.x]
 }
 
-/// Computes the next values of a cell from feed, reaction, removal and diffusion.
-#[inline(always)]
-fn react((food, food_diffusion): (f32, f32), (field, field_diffusion): (f32, f32)) -> (f32, f32) {
-    const FEED: f32 = 0.0545;
-    const KILL: f32 = 0.062;
-    let reaction = food * field * field;
-    (
-        food + food_diffusion - reaction + FEED * (1.0 - food),
-        field + 0.5 * field_diffusion + reaction - (FEED + KILL) * field,
-    )
+const FEED: f32 = 0.0545;
+const KILL: f32 = 0.062;
+
+/// Computes one step of Gray and Scott's system: feed, reaction, removal and diffusion.
+#[kernel]
+pub fn step(
+    size: usize,
+    food: &[f32],
+    field: &[f32],
+    #[whole] next_food: &mut [f32],
+    #[whole] next_field: &mut [f32],
+) {
+    let [y, x] = position();
+    let (i, at) = (thread(), place(y, x, size));
+    let (f, v) = (food[i], field[i]);
+    let reaction = f * v * v;
+    next_food[i] = f + diffusion(food, at) - reaction + FEED * (1.0 - f);
+    next_field[i] = v + 0.5 * diffusion(field, at) + reaction - (FEED + KILL) * v;
 }
 
-/// Returns the kernel that draws the field as a lit relief.
-pub fn shade() -> Kernel {
-    let kernel = Kernel::new("shade")
-        .reads::<f32>("field")
-        .writes::<u32>("pixels");
-    with_gpu_sources!(kernel, "shade").native(|cube, args: &NativeArgs<'_>| {
-        let [up, here, down] = rows(args.read(0), cube.index() as usize);
-        let pixels = args.chunk::<u32>(1);
-        let size = pixels.len();
-        for (x, pixel) in pixels.iter_mut().enumerate() {
-            let slope_x = here[(x + 1) % size] - here[(x + size - 1) % size];
-            let slope_y = down[x] - up[x];
-            *pixel = colour(here[x], slope_x, slope_y);
-        }
-    })
-}
-
-/// Computes a colour from deep blue over teal and gold to ivory, lit from the upper left.
-fn colour(height: f32, slope_x: f32, slope_y: f32) -> u32 {
-    const PALETTE: [[f32; 3]; 5] = [
-        [0.03, 0.05, 0.13],
-        [0.05, 0.26, 0.40],
-        [0.11, 0.56, 0.55],
-        [0.93, 0.70, 0.33],
-        [1.00, 0.95, 0.84],
-    ];
-    let place = (height * 2.6).clamp(0.0, 1.0) * (PALETTE.len() - 1) as f32;
-    let (below, part) = ((place as usize).min(PALETTE.len() - 2), place.fract());
-    let part = if place as usize > below { 1.0 } else { part };
+/// Draws the field as a lit relief: from deep blue over teal and gold to ivory, lit from the upper left.
+#[kernel]
+pub fn shade(size: usize, field: &[f32], #[whole] pixels: &mut [u32]) {
+    let [y, x] = position();
+    let (i, at) = (thread(), place(y, x, size));
+    let slope_x = field[at.here + at.right] - field[at.here + at.left];
+    let slope_y = field[at.down + x] - field[at.up + x];
     let steepness = (1.0 + 64.0 * (slope_x * slope_x + slope_y * slope_y)).sqrt();
     let light = 0.62 + 0.38 * (1.0 - 5.0 * (slope_x + slope_y)) / steepness;
     let gleam = ((1.0 - 4.0 * (slope_x + slope_y)) / steepness - 1.0).max(0.0) * 0.6;
-    let channel = |index: usize| {
-        let plain = PALETTE[below][index] * (1.0 - part) + PALETTE[below + 1][index] * part;
-        ((plain * light + gleam).clamp(0.0, 1.0) * 255.0) as u8
-    };
-    u32::from_le_bytes([channel(0), channel(1), channel(2), 255])
+
+    let reds = [0.03, 0.05, 0.11, 0.93, 1.00];
+    let greens = [0.05, 0.26, 0.56, 0.70, 0.95];
+    let blues = [0.13, 0.40, 0.55, 0.33, 0.84];
+    let scaled = (field[i] * 2.6).clamp(0.0, 1.0) * 4.0;
+    let below = (scaled as usize).min(3);
+    let part = scaled - below as f32;
+    let red = channel(reds[below], reds[below + 1], part, light, gleam);
+    let green = channel(greens[below], greens[below + 1], part, light, gleam);
+    let blue = channel(blues[below], blues[below + 1], part, light, gleam);
+    pixels[i] = red | green << 8 | blue << 16 | 255 << 24;
+}
+
+/// Computes a channel of a colour between two of the palette.
+#[kernel]
+fn channel(below: f32, above: f32, part: f32, light: f32, gleam: f32) -> u32 {
+    let plain = below * (1.0 - part) + above * part;
+    ((plain * light + gleam).clamp(0.0, 1.0) * 255.0) as u32
 }

@@ -18,12 +18,11 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use kernels::{Step, seeds};
+use kernels::seeds;
 pub use kernels::{shade, step};
 use millstream::sim::Sim;
 use millstream::{
-    Cpu, CubeCount, Cuda, Device, DeviceOptions, Driver, Handle, OpenError, Read, TypedKernel,
-    Write,
+    Cpu, Cuda, Device, DeviceOptions, Driver, Handle, OpenError,
     journal::{Digest, SubmissionLog},
     stream::{Readbacks, readbacks},
 };
@@ -91,7 +90,8 @@ impl Backend {
         }
     }
 
-    fn open(self) -> Result<Device, OpenError> {
+    /// Opens the device with threads.
+    pub fn open(self) -> Result<Device, OpenError> {
         match self {
             Self::Cpu => Device::open(Cpu::default()),
             Self::Cuda => Device::open(Cuda::ordinal(0)),
@@ -156,11 +156,37 @@ fn number<T: FromStr>(argument: &str, given: &str) -> Result<T, String> {
 
 /// Runs the game, and prints statistics. Returns the digest of all pictures.
 pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
-    fs::create_dir_all(&options.output)?;
     let threads = thread_count();
-    let logged = DeviceOptions::default().log_submissions(LOG_BYTES_MAX);
-    let (device, mut driver) = options.backend.open_driven(logged)?;
-    let (world, mut results) = World::new(&device, options.size)?;
+    let (device, driver) = options.backend.open_driven(logged())?;
+    let (log, digest) = play(options, device, driver, threads)?;
+    if options.replay {
+        let log = SubmissionLog::read_from(File::open(&log)?)?;
+        let again = replay(&log, &options.backend.open()?)?;
+        if again != digest {
+            return Err(
+                format!("the replay differs: expected digest {digest}, got {again}").into(),
+            );
+        }
+        println!("replay on a device with threads: digest {digest}, equal");
+    }
+    Ok(digest)
+}
+
+/// Returns the options of a device that logs all submissions.
+pub fn logged() -> DeviceOptions {
+    DeviceOptions::default().log_submissions(LOG_BYTES_MAX)
+}
+
+/// Runs the game on a driven device. Returns the file of the log, and the digest of all pictures. `threads` is the number of
+/// threads before the device was opened.
+pub fn play(
+    options: &Options,
+    device: Device,
+    mut driver: Driver,
+    threads: Option<usize>,
+) -> Result<(PathBuf, Digest), Box<dyn Error>> {
+    fs::create_dir_all(&options.output)?;
+    let (mut world, mut results) = World::new(&device, options.size)?;
     let mut pictures = Pictures::new(options);
     let mut times = Vec::with_capacity(options.frames as usize);
     let (mut pairs, mut all_pairs) = (PAIRS_MAX, 0);
@@ -223,26 +249,14 @@ pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
         path.display()
     );
     pictures.save()?;
-    if options.replay {
-        let log = SubmissionLog::read_from(File::open(&path)?)?;
-        let digest = replay(&log, options.backend)?;
-        if digest != pictures.digest {
-            return Err(format!(
-                "the replay differs: expected digest {}, got {digest}",
-                pictures.digest
-            )
-            .into());
-        }
-        println!("replay on a device with threads: digest {digest}, equal");
-    }
-    Ok(pictures.digest)
+    Ok((path, pictures.digest))
 }
 
 /// Replays the log on a device with threads, and returns the digest of its pictures.
-pub fn replay(log: &SubmissionLog, backend: Backend) -> Result<Digest, Box<dyn Error>> {
-    let device = backend.open()?;
+pub fn replay(log: &SubmissionLog, device: &Device) -> Result<Digest, Box<dyn Error>> {
     let client = device.new_client();
-    let kernels = [client.kernel(step())?, client.kernel(shade())?];
+    let stream = client.new_stream();
+    let kernels = [step::prepare(&stream)?, shade::prepare(&stream)?];
     Ok(client.resubmit_with(log, &kernels, drop)?)
 }
 
@@ -251,33 +265,25 @@ struct World {
     stream: millstream::Stream,
     /// Two steps as one message: from the first pair of buffers to the second, and back.
     two_steps: millstream::Recording,
-    shade: TypedKernel<(Read<f32>, Write<u32>)>,
+    size: usize,
     field: Handle<f32>,
     pixels: Handle<u32>,
-    rows: CubeCount,
     pictures: millstream::stream::ReadbackSender<u32, u32>,
 }
 
 impl World {
     fn new(device: &Device, size: usize) -> Result<(Self, Readbacks<u32, u32>), millstream::Error> {
-        let client = device.new_client();
-        let stream = client.new_stream();
-        let step = client.kernel(step())?.typed::<Step>()?;
-        let shade = client.kernel(shade())?.typed()?;
+        let stream = device.new_stream();
+        // Compiled before the first frame.
+        shade::prepare(&stream)?;
         let (food, field) = seeds(size);
-        let here = [stream.create_owned(food)?, stream.create_owned(field)?];
-        let there = [
-            stream.empty::<f32>(size * size)?,
-            stream.empty::<f32>(size * size)?,
-        ];
-        // One cube for each row.
-        let rows = CubeCount::d1(size as u32);
+        let mut here = [stream.create_owned(food)?, stream.create_owned(field)?];
+        let mut there = [stream.empty(size * size)?, stream.empty(size * size)?];
         let two_steps = stream.record(|recorder| {
-            for (from, to) in [(&here, &there), (&there, &here)] {
-                let arguments = step.arguments((&from[0], &from[1], &to[0], &to[1]));
-                recorder.launch(&step, &rows, arguments)?;
-            }
-            Ok(())
+            let ([food, field], [next_food, next_field]) = (&mut here, &mut there);
+            let each = [size, size];
+            step(size, food, field, next_food, next_field).record(recorder, each)?;
+            step(size, next_food, next_field, food, field).record(recorder, each)
         })?;
         let pixels = stream.empty::<u32>(size * size)?;
         let (pictures, results) = readbacks(PICTURES);
@@ -285,23 +291,22 @@ impl World {
         let world = Self {
             stream,
             two_steps,
-            shade,
+            size,
             field,
             pixels,
-            rows,
             pictures,
         };
         Ok((world, results))
     }
 
     /// Submits the work of a frame, without waiting for room or for the device.
-    fn submit(&self, number: u32, pairs: usize) -> Result<(), millstream::Error> {
+    fn submit(&mut self, number: u32, pairs: usize) -> Result<(), millstream::Error> {
         let stream = self.stream.nowait();
         for _ in 0..pairs {
             self.two_steps.replay(&stream)?;
         }
-        self.shade
-            .launch(&stream, &self.rows, (&self.field, &self.pixels))?;
+        let each = [self.size, self.size];
+        shade(self.size, &self.field, &mut self.pixels).launch(&stream, each)?;
         Ok(self.pictures.read(&stream, &self.pixels, number)?)
     }
 }

@@ -93,7 +93,7 @@ class Builder(Statements):
             return dtype._of(self, number)
         if value._is_python and dtype._dtype != "bool":
             return self.value(dtype, f"cast %{number}")
-        raise self.error(f"expected a value of {dtype._dtype}, got {value._dtype}; convert it with `ir.cast`")
+        raise self.error(f"expected a value of {dtype._dtype}, got {value._dtype}; convert it, as in `ms.{dtype.__name__}(..)`")
 
     def common(self, *operands: object) -> type[Value]:
         """Returns the type in which operands meet: that of the first one that has its own. A counter that began as a

@@ -31,7 +31,7 @@ class Value:
     """A value of one thread of a kernel. Kernels receive values and compute with them; programs never make one.
 
     Operators work as in Python: ``//`` and ``%`` round towards minus infinity, and ``/`` is for floats. A Python number
-    takes the type of the value that it meets. Values of two types do not mix: ``ir.cast`` converts.
+    takes the type of the value that it meets. Values of two types do not mix: ``ms.f32(i)`` converts.
     """
 
     _dtype: ClassVar[str]
@@ -206,7 +206,7 @@ class Untyped(Value):
         if issubclass(dtype, Untyped):
             return dtype._of(self._builder, 0)
         if isinstance(self, UntypedFloat) and dtype._dtype[0] in "iu":
-            raise self._builder.error(f"expected a value of {dtype._dtype}, got a float; convert it with `ir.cast`")
+            raise self._builder.error(f"expected a value of {dtype._dtype}, got a float; convert it, as in `ms.{dtype.__name__}(..)`")
         value: V = self.taken(dtype)
         return value
 

@@ -1,13 +1,12 @@
-//! Tests of the GPU kernels on the fake CUDA driver, which interprets their PTX: results equal the reference, and no
-//! accesses race.
+//! Tests of the kernels on the fake CUDA driver, which interprets what NVRTC makes of them: results equal the reference,
+//! and no accesses race.
 
 use fake_cuda::Session;
-use millstream::{Cuda, Device, DeviceOptions, Kernel, MemoryOptions, Stream};
+use millstream::{Cuda, Device, DeviceOptions, MemoryOptions, Stream};
 use millstream_picture::Picture;
 
 use super::photos::{Photo, save};
-use super::pipeline::{Pipeline, kernels};
-use super::{gpu, reference, workers};
+use super::{reference, workers};
 use crate::args::{Cli, Command, DemoArgs};
 use crate::exit::Exit;
 
@@ -15,10 +14,10 @@ fn fake_gpu(seed: u64) -> Session {
     Session::begin(seed).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Adds only the PTX: the fake driver cannot run what NVRTC compiles for a GPU.
-fn with_ptx(kernel: Kernel) -> Kernel {
-    let source = gpu::ptx(kernel.name());
-    kernel.source(source)
+/// Opens the fake GPU. It runs PTX only, and no code of a GPU.
+fn open(queues: usize, options: DeviceOptions) -> Device {
+    let cuda = Cuda::ordinal(0).queues(queues).compile_to_ptx(true);
+    Device::open_with(cuda, options).unwrap()
 }
 
 /// Options with small pages, so that several are in use.
@@ -52,21 +51,20 @@ fn photo(width: u32, height: u32) -> Photo {
 
 /// I1, I2: many threads convert photographs with the GPU kernels, in the execution orders of ten seeds.
 #[test]
-#[ignore = "slow on the fake driver: run `cargo xtask gpu`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn threads_that_share_a_gpu_convert_every_photograph_correctly_i2() {
     let photos = [(40, 30), (7, 61), (129, 4)].map(|(width, height)| photo(width, height));
     for seed in 0..10 {
         let gpu = fake_gpu(seed);
-        let device = Device::open_with(Cuda::ordinal(0).queues(3), options()).unwrap();
+        let device = open(3, options());
         let client = device.new_client();
         let streams: Vec<Stream> = (0..4).map(|_| client.new_stream()).collect();
-        let pipeline = Pipeline::new(&client, kernels(with_ptx)).unwrap();
-        let runs = workers::convert(&pipeline, &streams, &photos, 2).unwrap();
+        let runs = workers::convert(&streams, &photos, 2).unwrap();
         assert_eq!(runs.len(), 6);
         for run in runs {
             assert!(run.drawing.is_ok(), "seed {seed}");
         }
-        drop((pipeline, streams, client, device));
+        drop((streams, client, device));
         gpu.assert_clean();
     }
 }
@@ -108,9 +106,10 @@ fn demo(folder: &Scratch, backend: &str) -> DemoArgs {
     }
 }
 
-/// The command with `--backend cuda` writes the drawings, the report and the timeline of the CPU backend. It compares
+/// The command on the fake GPU writes the drawings, the report and the timeline of the CPU backend. It compares
 /// each drawing with the reference, and each histogram with the drawing.
 #[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn demo_on_the_fake_gpu_gives_the_results_of_the_cpu() {
     let folder = Scratch::new("fake_gpu_command");
     // One pixel; rows shorter than the blur; more columns than a cube has threads; more pixels than a cube counts.
@@ -120,7 +119,8 @@ fn demo_on_the_fake_gpu_gives_the_results_of_the_cpu() {
     }
     let gpu = fake_gpu(5);
     let args = demo(&folder, "cuda");
-    let report = super::convert(&args, kernels(with_ptx)).unwrap();
+    let traced = DeviceOptions::default().trace(super::TRACE_SPANS_MAX);
+    let report = super::convert(&args, |_| Ok(open(2, traced))).unwrap();
     assert_eq!(report.exit(), Exit::Success);
     let counts = (report.tally.equal.len(), report.tally.photos.len());
     assert_eq!(counts, (2 * sizes.len(), sizes.len()));

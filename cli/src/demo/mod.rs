@@ -3,7 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `photos` | finds and reads photographs, skips other files with a reason, and writes drawings |
-//! | `pipeline`, `gpu` | the pencil filter as kernels: in Rust, and in CUDA C, PTX and SPIR-V |
+//! | `pipeline` | the pencil filter as kernels |
 //! | `reference` | the filter in plain code, and the comparison of results with it |
 //! | `workers` | threads and their streams |
 //! | `report` | the report as data and as text |
@@ -11,7 +11,6 @@
 
 #[cfg(test)]
 mod fake_gpu_tests;
-mod gpu;
 mod photos;
 mod pipeline;
 mod reference;
@@ -22,10 +21,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use millstream::{Device, DeviceOptions, Kernel, Strategy, Stream};
+use millstream::{Device, DeviceOptions, Strategy, Stream};
 
 use self::photos::{Photo, PhotoFile, Pixels};
-use self::pipeline::{Pipeline, kernels};
 use self::report::{Report, Tally};
 use self::workers::{Run, Wrong};
 use crate::args::{DemoArgs, Order};
@@ -43,7 +41,7 @@ const ROUND: usize = 16;
 
 /// Runs the demo.
 pub(crate) fn run(args: &DemoArgs) -> Result<output::Report, CommandError> {
-    let report = convert(args, kernels(gpu::sources))?;
+    let report = convert(args, open)?;
     Ok(output::Report {
         exit: report.exit(),
         json: report.json(),
@@ -62,8 +60,11 @@ fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     args.backend.open(Some(args.queues as usize), options)
 }
 
-/// Converts the photographs of a folder with these kernels.
-fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandError> {
+/// Converts the photographs of a folder on the device that `open` opens.
+fn convert(
+    args: &DemoArgs,
+    open: impl FnOnce(&DemoArgs) -> Result<Device, CommandError>,
+) -> Result<Report<'_>, CommandError> {
     let input = args.input.clone().unwrap_or_else(photos::default_folder);
     let found = photos::find(&input)?;
     if found.is_empty() {
@@ -78,18 +79,13 @@ fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandE
     let device = open(args)?;
     let client = device.new_client();
     let streams: Vec<Stream> = (0..args.threads).map(|_| client.new_stream()).collect();
-    let pipeline = Pipeline::new(&client, kernels).map_err(CommandError::device)?;
+    pipeline::prepare(&streams[0]).map_err(CommandError::device)?;
     let token = args.profile.then(|| device.start_profile()).transpose();
     let token = token.map_err(CommandError::device)?;
 
     let mut tally = Tally::default();
     for round in found.chunks(ROUND) {
-        tally.convert(
-            round,
-            (&pipeline, &streams),
-            args.repeat as usize,
-            &drawings,
-        )?;
+        tally.convert(round, &streams, args.repeat as usize, &drawings)?;
     }
     if tally.photos.is_empty() {
         return Err(no_photographs(&input, tally.skipped.len()));
@@ -120,7 +116,7 @@ fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandE
         saved.write(json)?;
     }
     // Handles and streams are dropped first, so that the close reports only leaks.
-    drop((pipeline, streams, client));
+    drop((streams, client));
     let closed = device.close(CLOSE_TIMEOUT);
     Ok(Report {
         args,
@@ -169,7 +165,7 @@ impl Tally {
     fn convert(
         &mut self,
         files: &[PhotoFile],
-        (pipeline, streams): (&Pipeline, &[Stream]),
+        streams: &[Stream],
         repeat: usize,
         drawings: &Path,
     ) -> Result<(), CommandError> {
@@ -184,7 +180,7 @@ impl Tally {
             return Ok(());
         }
         let began = Instant::now();
-        let runs = workers::convert(pipeline, streams, &photos, repeat)?;
+        let runs = workers::convert(streams, &photos, repeat)?;
         self.seconds += began.elapsed().as_secs_f64();
         let of = (0..photos.len()).cycle();
         for (run, photo) in runs.into_iter().zip(of) {

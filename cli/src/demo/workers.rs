@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use millstream::Stream;
 
 use super::photos::{self, Photo, PhotoFile, Skipped};
-use super::pipeline::Pipeline;
-use super::reference;
+use super::{pipeline, reference};
 use crate::exit::CommandError;
 use crate::output::Progress;
 
@@ -42,19 +41,18 @@ pub(super) fn prepare(files: &[PhotoFile]) -> Result<Vec<Result<Photo, Skipped>>
 
 /// Converts every photograph, and then all of them again, `repeat` times, one thread per stream, and checks every result.
 pub(super) fn convert(
-    pipeline: &Pipeline,
     streams: &[Stream],
     photos: &[Photo],
     repeat: usize,
 ) -> Result<Vec<Run>, CommandError> {
     // Every stream reads this upload, so that streams depend on each other.
-    let taps = pipeline.write_taps(&streams[0]);
+    let taps = pipeline::write_taps(&streams[0]);
     let taps = taps.map_err(CommandError::device)?;
     let jobs = ("converting", photos.len() * repeat);
     on_threads(streams.len(), jobs, |thread, job| {
         let photo = &photos[job % photos.len()];
         let sent = Instant::now();
-        let drawn = pipeline.draw(&streams[thread], &taps, photo);
+        let drawn = pipeline::draw(&streams[thread], &taps, photo);
         let latency = sent.elapsed();
         let check = |(image, bins): (Vec<u8>, Vec<u32>)| {
             let checked = reference::check(photo, &image, &bins);

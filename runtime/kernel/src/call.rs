@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_client::arguments::{ArgumentWriter, CubeCount};
-use millstream_client::{PreparedKernel, Recorder, Stream};
+use millstream_client::{KernelHandle, PreparedKernel, Recorder, Stream};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Builder, Function};
 use millstream_ir::{DType, Program, ProgramError};
@@ -184,6 +184,13 @@ pub fn record<D: Definition>(
 }
 
 /// Returns the kernel on the stream's device, which is compiled the first time.
+///
+/// # Errors
+/// Those of [`ComputeClient::kernel`](millstream_client::ComputeClient::kernel).
+pub fn prepare<D: Definition>(stream: &Stream) -> Result<KernelHandle, Error> {
+    prepared::<D>(stream).map(|prepared| prepared.kernel.clone())
+}
+
 #[inline]
 fn prepared<D: Definition>(stream: &Stream) -> Result<&PreparedKernel, Error> {
     stream.prepared::<D::Key>(|device| kernel::<D::Key>(device).map_err(Error::from))

@@ -7,7 +7,7 @@ use millstream::prelude::*;
 use crate::{Checked, equal, near};
 
 /// Four random words.
-type Words = (u32, u32, u32, u32);
+pub type Words = (u32, u32, u32, u32);
 
 /// The high and the low word of a product.
 #[kernel]
@@ -18,7 +18,7 @@ pub fn wide_product(a: u32, b: u32) -> (u32, u32) {
 
 /// The random words of a counter: Philox 4x32 with ten rounds, by Salmon and others, 2011.
 #[kernel]
-pub fn philox(counter: (u32, u32, u32, u32), key: (u32, u32)) -> (u32, u32, u32, u32) {
+pub fn philox(counter: Words, key: (u32, u32)) -> Words {
     let (mut words, mut key) = (counter, key);
     for _ in 0..10 {
         let (high, low) = wide_product(0xD251_1F53, words.0);

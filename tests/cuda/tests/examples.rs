@@ -1,4 +1,4 @@
-//! The examples on the fake driver, with the PTX that they contain for machines without NVRTC.
+//! The examples on the fake driver, which interprets the PTX that NVRTC makes of their kernels.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../../../examples/game_loop/main.rs"]
@@ -22,52 +22,51 @@ use std::fs::File;
 
 use fake_cuda::Session;
 use millstream::journal::SubmissionLog;
+use millstream::{Cuda, Device};
 
-/// Begins a session of the fake and disables NVRTC, whose binaries the fake cannot run.
+/// Begins a session of the fake, on which NVRTC compiles to PTX: the fake cannot run its binaries.
 fn gpu(seed: u64) -> Session {
-    let gpu = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
-    // SAFETY: other tests of this process read the environment only in a session, and there is one session at a time.
-    unsafe { std::env::set_var("MILLSTREAM_NVRTC", "/nowhere/at/all") };
-    gpu
+    Session::begin(seed).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// I1: replayed on the CPU and on the simulator, the submission log of a run on a GPU gives the same bits.
+fn cuda() -> Cuda {
+    Cuda::ordinal(0).compile_to_ptx(true)
+}
+
+/// I1: replayed on a GPU, on the CPU and on the simulator, the submission log of a run on a GPU gives the same bits.
 #[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn the_game_loop_computes_the_same_bits_on_a_gpu_as_on_the_cpu_i1() {
     let output = std::env::temp_dir().join(format!("millstream-game-gpu-{}", std::process::id()));
-    let arguments = [
-        "--frames",
-        "5",
-        "--size",
-        "40",
-        "--backend",
-        "cuda",
-        "--replay",
-        "--output",
-    ];
-    let arguments = arguments.map(str::to_owned).into_iter();
+    let arguments = "--frames 5 --size 40 --output"
+        .split(' ')
+        .map(str::to_owned);
     let arguments = arguments.chain([output.to_str().unwrap().to_owned()]);
     let options = game_loop::Options::parse(arguments).unwrap();
     let gpu = gpu(3);
-    let digest = game_loop::run(&options).unwrap();
-    gpu.assert_clean();
-    let log = File::open(output.join("submissions.mslog")).unwrap();
-    let log = SubmissionLog::read_from(log).unwrap();
-    for backend in [game_loop::Backend::Cpu, game_loop::Backend::Sim] {
+    let (device, driver) = Device::open_driven(cuda(), game_loop::logged()).unwrap();
+    let (log, digest) = game_loop::play(&options, device, driver, None).unwrap();
+    let log = SubmissionLog::read_from(File::open(log).unwrap()).unwrap();
+    let others = [game_loop::Backend::Cpu, game_loop::Backend::Sim].map(|it| it.open().unwrap());
+    for device in [Device::open(cuda()).unwrap()].iter().chain(&others) {
         assert_eq!(
-            game_loop::replay(&log, backend).unwrap(),
+            game_loop::replay(&log, device).unwrap(),
             digest,
-            "{backend:?}"
+            "{}",
+            device.properties().name
         );
     }
+    drop(others);
+    gpu.assert_clean();
     std::fs::remove_dir_all(output).unwrap();
 }
 
 /// I5, I12: on a GPU requests have the same outcomes as on the CPU, and every answer is correct.
 #[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn the_service_answers_every_request_on_a_gpu_i5() {
     let gpu = gpu(4);
-    let text = service::run(120, "cuda").unwrap();
+    let text = service::serve(120, Device::open(cuda()).unwrap()).unwrap();
     gpu.assert_clean();
     let sum = |outcome: &str| -> u32 {
         let label = format!("outcome=\"{outcome}\"}} ");

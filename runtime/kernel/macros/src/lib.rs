@@ -28,6 +28,7 @@ mod signature;
 mod tests;
 
 use proc_macro::TokenStream;
+use syn::Item;
 
 /// Makes a kernel, or a helper function of kernels, of a Rust function; of a struct one that kernels have, and of its `impl`
 /// methods. The guide's page "Kernels" has the language.
@@ -41,5 +42,15 @@ fn expand(
     attribute: proc_macro2::TokenStream,
     item: proc_macro2::TokenStream,
 ) -> proc_macro2::TokenStream {
-    emit::item(attribute, item).unwrap_or_else(|error| error.to_compile_error())
+    let written = match syn::parse2(item) {
+        Ok(Item::Fn(item)) => emit::of_function(attribute, item),
+        Ok(Item::Struct(item)) => record::of_struct(&item),
+        Ok(Item::Impl(item)) => record::of_impl(&item),
+        Ok(other) => Err(syn::Error::new_spanned(
+            other,
+            "a kernel is a function; structs of numbers and their `impl` have the attribute too",
+        )),
+        Err(error) => Err(error),
+    };
+    written.unwrap_or_else(|error| error.to_compile_error())
 }

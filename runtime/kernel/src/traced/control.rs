@@ -11,7 +11,9 @@ use crate::number::Int;
 
 /// Runs a block if the condition holds.
 pub fn when<'k>(k: Tracer<'k>, condition: V<'k, bool>, then: impl FnOnce()) {
-    k.builder.when(condition.val(), then);
+    if condition.constant() != Some(0) {
+        k.builder.when(condition.val(), then);
+    }
 }
 
 /// Runs one of two blocks, and returns the value of the one that ran.
@@ -24,7 +26,12 @@ pub fn branch<'k, R: Traced<'k>>(
     let result = R::unset(k);
     let then = || result.assign(then());
     let otherwise = || result.assign(otherwise());
-    k.builder.either(condition.val(), then, otherwise);
+    // The arm of a constant condition stays a branch: it may jump, and nothing may follow a jump in its block.
+    match condition.constant() {
+        Some(0) => k.builder.when(lit(k, true).val(), otherwise),
+        Some(_) => k.builder.when(condition.val(), then),
+        None => k.builder.either(condition.val(), then, otherwise),
+    }
     result.load()
 }
 

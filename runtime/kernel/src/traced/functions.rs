@@ -1,9 +1,9 @@
 //! Operations on values, and the positions of a thread.
 
 use millstream_ir::ssa::{Axis, Operand, Position, Val};
-use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
-use super::{Tracer, V};
+use super::{Traced as _, Tracer, V};
 use crate::number::{Bits, Float, Int, Number, Scalar};
 
 /// Returns a value in the type that it is computed in: a half as `f32`.
@@ -47,14 +47,22 @@ binary! {
     min<Number>: Min;
     /// The greater value, NaN if one is.
     max<Number>: Max;
-    /// `a & b`.
-    and<Bits>: And;
-    /// `a | b`.
-    or<Bits>: Or;
     /// `a ^ b`.
     xor<Bits>: Xor;
     /// `a` to the power of `b`.
     powf<Float>: Pow;
+}
+
+/// `a & b`.
+pub fn and<'k, T: Bits + Scalar>(a: V<'k, T>, b: V<'k, T>) -> V<'k, T> {
+    let and = || narrow(wide(a).binary(BinaryOp::And, wide(b)));
+    V::folded(a, b, |a, b| a & b).unwrap_or_else(and)
+}
+
+/// `a | b`.
+pub fn or<'k, T: Bits + Scalar>(a: V<'k, T>, b: V<'k, T>) -> V<'k, T> {
+    let or = || narrow(wide(a).binary(BinaryOp::Or, wide(b)));
+    V::folded(a, b, |a, b| a | b).unwrap_or_else(or)
 }
 
 macro_rules! unary {
@@ -102,9 +110,11 @@ pub fn abs<T: Number>(a: V<'_, T>) -> V<'_, T> {
 
 macro_rules! comparisons {
     ($($name:ident: $op:ident, $text:literal;)*) => {$(
-        #[doc = concat!("`a ", $text, " b`.")]
+        #[doc = concat!("`a ", $text, " b`. Of constants it is one, so that a branch of constants is decided here.")]
         pub fn $name<'k, T: Scalar>(a: V<'k, T>, b: V<'k, T>) -> V<'k, bool> {
-            V::new(wide(a).compare(CompareOp::$op, wide(b)))
+            let fold = scalar::compare(CompareOp::$op, T::DTYPE);
+            V::folded(a, b, fold)
+                .unwrap_or_else(|| V::new(wide(a).compare(CompareOp::$op, wide(b))))
         }
     )*};
 }
@@ -161,6 +171,9 @@ pub fn bit_cast<'k, T: Number, U: Number>(value: V<'k, U>) -> V<'k, T> {
 
 /// `a` if the condition holds, otherwise `b`.
 pub fn select<'k, T: Scalar>(condition: V<'k, bool>, a: V<'k, T>, b: V<'k, T>) -> V<'k, T> {
+    if let Some(holds) = condition.constant() {
+        return if holds != 0 { a } else { b }.load();
+    }
     V::new(condition.val().select(a.val(), b.val()))
 }
 

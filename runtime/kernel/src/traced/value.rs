@@ -101,6 +101,20 @@ impl<'k, T> V<'k, T> {
         }
     }
 
+    /// Applies a function of bits to two constants. So the branches of an instance that its constants decide are decided
+    /// here, and the program does not have those that no thread takes.
+    pub(super) fn folded<A>(a: V<'k, A>, b: V<'k, A>, of: impl Fn(u64, u64) -> u64) -> Option<Self>
+    where
+        T: Scalar,
+    {
+        match (a.place, b.place) {
+            (Place::Constant(builder, _, a), Place::Constant(_, _, b)) => {
+                Some(Self::at(Place::Constant(builder, T::DTYPE, of(a, b))))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the bits of a constant.
     pub(super) fn constant(self) -> Option<u64> {
         match self.place {
@@ -178,6 +192,11 @@ macro_rules! tuples {
                 let value = value.load();
                 $(self.$index.assign(value.$index);)*
             }
+        }
+
+        // For names of tuples, `type Words = (u32, u32);`: the macro sees only the name.
+        impl<$($name: Kind),*> Kind for ($($name,)*) {
+            type Of<'k> = ($(Of<'k, $name>,)*);
         }
     )*};
 }

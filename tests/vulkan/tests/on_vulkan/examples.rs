@@ -1,4 +1,4 @@
-//! The examples on a Vulkan device, with the SPIR-V that they contain.
+//! The examples on a Vulkan device.
 
 #[path = "../../../../examples/game_loop/main.rs"]
 #[allow(
@@ -37,7 +37,7 @@ fn the_game_loop_computes_the_same_bits_on_vulkan_as_on_the_cpu_i1() {
     let digest = game_loop::run(&options).unwrap();
     let log = File::open(output.join("submissions.mslog")).unwrap();
     let log = SubmissionLog::read_from(log).unwrap();
-    let on_cpu = game_loop::replay(&log, game_loop::Backend::Cpu).unwrap();
+    let on_cpu = game_loop::replay(&log, &game_loop::Backend::Cpu.open().unwrap()).unwrap();
     assert_eq!(on_cpu, digest);
     std::fs::remove_dir_all(output).unwrap();
 }

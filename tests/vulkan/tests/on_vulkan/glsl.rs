@@ -12,15 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folders with GLSL, and the variants of each: the folder of the SPIR-V, and a macro.
-const FOLDERS: [(&str, &[(&str, &str)]); 5] = [
+const FOLDERS: [(&str, &[(&str, &str)]); 3] = [
     (
         "tests/vulkan/kernels",
         &[("addresses", "ADDRESSES"), ("descriptors", "DESCRIPTORS")],
     ),
-    ("cli/src/demo/kernels", &[("", "ADDRESSES")]),
     ("cli/src/doctor/kernels", &[("", "ADDRESSES")]),
     ("cli/src/bench/kernels", &[("", "ADDRESSES")]),
-    ("examples/kernels", &[("", "ADDRESSES")]),
 ];
 
 /// Kernels whose buffers are always addresses.

@@ -2,6 +2,7 @@
 //!
 //! Both have the same names and types up to `T` and `V<T>`, so rustc infers the types of both in the same way.
 
+mod cheap;
 mod control;
 mod expression;
 mod memory;

@@ -4,11 +4,12 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `values` | operations |
+//! | `values`, `affine` | operations |
 //! | `memory` | loads and stores |
 //! | `control` | branches and loops |
 //! | `columns` | which columns share memory |
 
+mod affine;
 mod columns;
 mod control;
 mod memory;

@@ -5,62 +5,12 @@
 //! belongs to the cube, or is constant.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use millstream_ir::{BinaryOp, DType, scalar};
 
-/// The bits of an element.
-pub(super) trait Element: Copy + Default {
-    /// Reads an element: atomically if `SHARED`.
-    ///
-    /// # Safety
-    /// It is within live, aligned memory, which other threads access by atomics only if `SHARED`, and not at all otherwise.
-    unsafe fn load<const SHARED: bool>(from: *const Self) -> Self;
-
-    /// Returns the bits as a word.
-    fn word(self) -> u64;
-
-    /// Writes an element: atomically if `SHARED`.
-    ///
-    /// # Safety
-    /// As for [`Element::load`].
-    unsafe fn store<const SHARED: bool>(self, to: *mut Self);
-}
-
-macro_rules! elements {
-    ($($t:ty => $atomic:ty),*) => {$(
-        impl Element for $t {
-            #[inline(always)]
-            fn word(self) -> u64 {
-                self as u64
-            }
-
-            #[inline(always)]
-            unsafe fn load<const SHARED: bool>(from: *const Self) -> Self {
-                // SAFETY: the caller's promises.
-                unsafe {
-                    match SHARED {
-                        true => <$atomic>::from_ptr(from.cast_mut()).load(Relaxed),
-                        false => *from,
-                    }
-                }
-            }
-
-            #[inline(always)]
-            unsafe fn store<const SHARED: bool>(self, to: *mut Self) {
-                // SAFETY: the caller's promises.
-                unsafe {
-                    match SHARED {
-                        true => <$atomic>::from_ptr(to).store(self, Relaxed),
-                        false => *to = self,
-                    }
-                }
-            }
-        }
-    )*};
-}
-
-elements! { u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32, u64 => AtomicU64 }
+use super::copies::copy_shared;
+use super::element::Element;
 
 /// Evaluates an expression in which a name stands for the bits of elements of a size.
 macro_rules! by_size {
@@ -384,77 +334,3 @@ unsafe fn store_run<T: Element, const SHARED: bool, const STEP: usize>(
         }
     }
 }
-
-/// Copies elements, each by a relaxed atomic load and a relaxed atomic store. `shared` is the address of those of the two that
-/// other threads may access.
-///
-/// rustc does not combine atomic accesses, so that a loop of them moves one element at a time; a saxpy spent more than half of
-/// its time there.
-///
-/// # Safety
-/// The elements exist, and do not overlap.
-#[inline]
-unsafe fn copy_shared<T: Element>(from: *const T, to: *mut T, n: usize, shared: usize) {
-    let one = |nth: usize| {
-        // SAFETY: the caller's promise.
-        unsafe { T::load::<true>(from.add(nth)).store::<true>(to.add(nth)) };
-    };
-    let mut done = 0;
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if std::arch::is_x86_feature_detected!("avx") {
-        /// The bytes that one instruction moves, and those of a turn of the loop.
-        const VECTOR: usize = 16;
-        const TURN: usize = 4 * VECTOR;
-        let lead = (shared.wrapping_neg() % VECTOR) / size_of::<T>();
-        (0..lead.min(n)).for_each(one);
-        done = lead.min(n);
-        let bytes = (n - done) * size_of::<T>() / TURN * TURN;
-        if bytes > 0 {
-            // SAFETY: the caller's promise. The instructions do what a loop of relaxed atomic accesses to the elements may do:
-            // a processor with AVX performs a VEX-encoded aligned access to 16 bytes atomically (Intel's manual, volume 3,
-            // "Guaranteed atomic operations"; AMD's, volume 2, "Access atomicity"), and elements are aligned, so that each
-            // lies in one of them. One side is aligned to 16 bytes, the one that other threads may access.
-            unsafe {
-                let (from, to) = (from.add(done).cast::<u8>(), to.add(done).cast::<u8>());
-                match from.addr() == shared + done * size_of::<T>() {
-                    true => vectors!("vmovdqa", "vmovdqu", from, to, bytes),
-                    false => vectors!("vmovdqu", "vmovdqa", from, to, bytes),
-                }
-            }
-            done += bytes / size_of::<T>();
-        }
-    }
-    (done..n).for_each(one);
-}
-
-/// Copies bytes, a multiple of 64, with these instructions.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-macro_rules! vectors {
-    ($load:literal, $store:literal, $from:expr, $to:expr, $bytes:expr) => {
-        std::arch::asm!(
-            "2:",
-            concat!($load, " {a}, [{from} + {at}]"),
-            concat!($load, " {b}, [{from} + {at} + 16]"),
-            concat!($load, " {c}, [{from} + {at} + 32]"),
-            concat!($load, " {d}, [{from} + {at} + 48]"),
-            concat!($store, " [{to} + {at}], {a}"),
-            concat!($store, " [{to} + {at} + 16], {b}"),
-            concat!($store, " [{to} + {at} + 32], {c}"),
-            concat!($store, " [{to} + {at} + 48], {d}"),
-            "add {at}, 64",
-            "cmp {at}, {bytes}",
-            "jb 2b",
-            from = in(reg) $from,
-            to = in(reg) $to,
-            bytes = in(reg) $bytes,
-            at = inout(reg) 0_usize => _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            options(nostack),
-        )
-    };
-}
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use vectors;

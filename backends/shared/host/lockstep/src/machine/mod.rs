@@ -5,14 +5,18 @@
 //! | `active` | which threads are active: masks and ranges |
 //! | `control` | branches and loops |
 //! | `ramps` | affine values: comparisons, and runs of threads at equal distances |
-//! | `access` | loads, stores and atomic additions |
-//! | `elements` | the loops of accesses |
+//! | `access`, `loads`, `stores` | accesses: their bounds, loads, stores and atomic additions |
+//! | `elements`, `copies` | the loops of accesses |
 
 mod access;
 mod active;
 mod control;
+mod copies;
+mod element;
 mod elements;
+mod loads;
 mod ramps;
+mod stores;
 
 use millstream_ir::scalar;
 use millstream_ir::ssa::{Axis, Position};
