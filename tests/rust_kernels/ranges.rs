@@ -50,7 +50,7 @@ fn ranges_may_end_where_their_type_ends(#[values("cpu", "sim")] backend: &str) {
     launched.unwrap();
     let counted = stream.read(&counts).wait().unwrap();
     assert_eq!(counted, [5, 6, 5, 3, 3, 11]);
-    let sum = |all: std::ops::Range<u64>| all.fold(0_u64, |sum, i| sum.wrapping_add(i));
+    let sum = |all: std::ops::Range<u64>| all.fold(0, u64::wrapping_add);
     let (far, near) = (u64::MAX - 5, i64::MAX as u64);
     let expected = [
         sum(far..u64::MAX),
