@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `signature` | the parameters of a kernel, and the options of the attribute |
 //! | `scope` | the names in a body, and how the kernel uses its buffers |
+//! | `generics` | which generic parameters a kernel may have |
 //! | `attributes` | which attributes a kernel may have |
 //! | `body` | rewrites a body: as plain Rust, or as calls that trace it |
 //! | `names` | the functions and methods that kernels have |
@@ -19,6 +20,7 @@ mod attributes;
 mod body;
 mod emit;
 mod gate;
+mod generics;
 mod names;
 mod record;
 mod refused;
