@@ -68,7 +68,7 @@ const DEPTH: usize = 16;
 /// A tile of 64 x 64 elements, of which each of 16 x 16 threads has 4 x 4: rows and columns with a distance of 16, so that
 /// threads side by side load side by side.
 #[kernel(cube = [16, 16])]
-fn matmul_tiles<T: Number>(
+pub(super) fn matmul_tiles<T: Number>(
     rows: usize,
     terms: usize,
     columns: usize,

@@ -119,3 +119,34 @@ fn elements(task: &str, axes: &[usize]) -> Result<usize, Error> {
 fn single<T: crate::Element>(stream: &Stream, value: T) -> Result<Handle<T>, Error> {
     stream.create(&[value])
 }
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use std::sync::Arc;
+
+    use millstream_kernel::call::{Definition, program};
+
+    use super::*;
+    use crate::{Kernel, ir::Program};
+
+    /// Compiles the kernels whose threads hold most, and prints the registers and shared memory that they use.
+    #[test]
+    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+    #[allow(clippy::unwrap_used, reason = "a test")]
+    fn kernels_of_the_library_do_not_spill() {
+        fn check<D: Definition>(registers_max: u32) {
+            let program = Program::Ssa(program::<D>().unwrap());
+            let kernel = Kernel::from_program(D::NAME, Arc::new(program)).unwrap();
+            let made = crate::cuda::compile_for(&kernel, "sm_90").unwrap();
+            let (name, registers, shared) = (D::NAME, made.registers, made.shared_bytes);
+            println!("{name:<14} {registers:>3} registers, {shared:>5} bytes shared");
+            assert!(registers <= registers_max, "{name}: {registers} registers");
+            assert_eq!(made.spilled_bytes, 0, "{name} spills");
+        }
+        check::<reduction::reduce<f32, 0>>(40);
+        check::<scan::scan_tiles<f32, f32, false, true>>(64);
+        check::<sort::sort_tiles<u32, 32, true>>(96);
+        check::<sort::sort_tiles<u64, 64, false>>(96);
+        check::<matrix::matmul_tiles<f32>>(128);
+    }
+}

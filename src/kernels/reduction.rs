@@ -32,7 +32,7 @@ fn combine<T: Number, const OP: u32>(a: T, b: T) -> T {
 
 /// The value of each cube's elements. `y` is the other factor of an inner product.
 #[kernel(cube = 256)]
-fn reduce<T: Number, const OP: u32>(x: &[T], y: &[T], #[whole] values: &mut [T]) {
+pub(super) fn reduce<T: Number, const OP: u32>(x: &[T], y: &[T], #[whole] values: &mut [T]) {
     let part = shared::<T, 256>();
     let (mine, stride) = (thread_in_cube(), threads());
     let mut value = 0 as T;

@@ -49,7 +49,7 @@ fn scan_sums<T: Number, U: Number, const FLAGS: bool>(x: &[T], #[whole] sums: &m
 }
 
 #[kernel(cube = 256)]
-fn scan_tiles<T: Number, U: Number, const FLAGS: bool, const INCLUSIVE: bool>(
+pub(super) fn scan_tiles<T: Number, U: Number, const FLAGS: bool, const INCLUSIVE: bool>(
     x: &[T],
     offsets: &[U],
     #[whole] y: &mut [U],

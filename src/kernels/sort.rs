@@ -63,7 +63,7 @@ fn sort_counts<K: Int, const BITS: u32>(
 
 /// Moves the keys of each tile to their places. With `ORDERED` their numbers in `order` go along.
 #[kernel(cube = 256)]
-fn sort_tiles<K: Int, const BITS: u32, const ORDERED: bool>(
+pub(super) fn sort_tiles<K: Int, const BITS: u32, const ORDERED: bool>(
     shift: u32,
     negative: K,
     positive: K,

@@ -42,42 +42,42 @@ fn luma(rgb: &[u8], #[whole] light: &mut [f32]) {
     light[i] = RED / 255.0 * red + GREEN / 255.0 * green + BLUE / 255.0 * blue;
 }
 
-/// Blurs along the rows; the edges repeat the outermost pixel.
+/// Blurs along the rows; the edges repeat the outermost pixel. The taps are the same on both sides.
 #[kernel]
 fn blur_x(width: usize, src: &[f32], taps: &[f32], #[whole] dst: &mut [f32]) {
     let [row, column] = position();
-    let mut sum = 0.0;
+    let here = thread();
+    let mut sum = taps[RADIUS] * src[here];
     if column >= RADIUS && column + RADIUS < width {
-        let first = row * width + column - RADIUS;
-        for k in 0..2 * RADIUS + 1 {
-            sum += taps[k] * src[first + k];
+        for k in 1..RADIUS + 1 {
+            sum += taps[RADIUS + k] * (src[here - k] + src[here + k]);
         }
     } else {
-        for k in 0..2 * RADIUS + 1 {
-            let x = (column + k).max(RADIUS).min(width - 1 + RADIUS) - RADIUS;
-            sum += taps[k] * src[row * width + x];
+        for k in 1..RADIUS + 1 {
+            let (left, right) = (column.max(k) - k, (column + k).min(width - 1));
+            sum += taps[RADIUS + k] * (src[row * width + left] + src[row * width + right]);
         }
     }
-    dst[thread()] = sum;
+    dst[here] = sum;
 }
 
 /// Blurs along the columns; the edges repeat the outermost row.
 #[kernel]
 fn blur_y(height: usize, width: usize, src: &[f32], taps: &[f32], #[whole] dst: &mut [f32]) {
     let [row, column] = position();
-    let mut sum = 0.0;
+    let here = thread();
+    let mut sum = taps[RADIUS] * src[here];
     if row >= RADIUS && row + RADIUS < height {
-        let first = (row - RADIUS) * width + column;
-        for k in 0..2 * RADIUS + 1 {
-            sum += taps[k] * src[first + k * width];
+        for k in 1..RADIUS + 1 {
+            sum += taps[RADIUS + k] * (src[here - k * width] + src[here + k * width]);
         }
     } else {
-        for k in 0..2 * RADIUS + 1 {
-            let y = (row + k).max(RADIUS).min(height - 1 + RADIUS) - RADIUS;
-            sum += taps[k] * src[y * width + column];
+        for k in 1..RADIUS + 1 {
+            let (above, below) = (row.max(k) - k, (row + k).min(height - 1));
+            sum += taps[RADIUS + k] * (src[above * width + column] + src[below * width + column]);
         }
     }
-    dst[thread()] = sum;
+    dst[here] = sum;
 }
 
 /// Computes the Sobel gradient.
@@ -154,4 +154,47 @@ pub(super) fn taps() -> [f32; 2 * RADIUS + 1] {
     });
     let sum: f32 = bell.iter().sum();
     bell.map(|tap| tap / sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use millstream::__kernel::call::{Definition, program};
+    use millstream::{Kernel, ir::Program};
+
+    use super::*;
+
+    fn kernel_of<D: Definition>() -> Kernel {
+        let program = Program::Ssa(program::<D>().unwrap());
+        Kernel::from_program(D::NAME, Arc::new(program)).unwrap()
+    }
+
+    /// Compiles every kernel for every supported GPU, and prints the registers and shared memory that it uses.
+    #[test]
+    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+    fn kernels_compile_for_every_gpu_without_spilling() {
+        let kernels = [
+            kernel_of::<luma>(),
+            kernel_of::<blur_x>(),
+            kernel_of::<blur_y>(),
+            kernel_of::<sobel>(),
+            kernel_of::<tone>(),
+        ];
+        for target in ["sm_80", "sm_90", "sm_90a", "sm_100"] {
+            for kernel in &kernels {
+                let made = millstream::cuda::compile_for(kernel, target).unwrap();
+                let (name, registers, spilled) =
+                    (kernel.name(), made.registers, made.spilled_bytes);
+                println!(
+                    "{target:<7} {name:<10} {registers:>3} registers, {spilled} bytes spilled"
+                );
+                assert!(
+                    (1..=64).contains(&registers),
+                    "{name} uses {registers} registers, expected 1 to 64"
+                );
+                assert_eq!(spilled, 0, "{name} spills");
+            }
+        }
+    }
 }
