@@ -2,7 +2,7 @@
 
 use syn::{Error, GenericParam, Generics, Result, Type, TypeParamBound, WherePredicate};
 
-use crate::signature::refuse_type;
+use crate::types::refuse_type;
 
 /// Bounds of the standard library, none of which makes a type a number.
 const NO_NUMBER: &[&str] = &[

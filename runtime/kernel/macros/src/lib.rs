@@ -3,6 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `signature` | the parameters of a kernel, and the options of the attribute |
+//! | `types` | the types that kernels do not have |
 //! | `scope` | the names in a body, and how the kernel uses its buffers |
 //! | `generics` | which generic parameters a kernel may have |
 //! | `attributes` | which attributes a kernel may have |
@@ -28,6 +29,7 @@ mod scope;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use proc_macro::TokenStream;
 use syn::Item;

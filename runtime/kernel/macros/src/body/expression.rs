@@ -15,7 +15,8 @@ use super::{Body, Form};
 use crate::names::{METHODS, OF_CUBES};
 use crate::refused;
 use crate::scope::Local;
-use crate::signature::{Mode, refuse_type};
+use crate::signature::Mode;
+use crate::types::refuse_type;
 
 /// A list of arguments.
 type Arguments = Punctuated<Expr, Token![,]>;
