@@ -6,6 +6,7 @@
 
 mod races;
 mod random;
+mod ranges;
 mod refused;
 
 use millstream::prelude::*;

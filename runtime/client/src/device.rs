@@ -14,7 +14,8 @@ use millstream_sync::timeline::Timeline;
 
 use crate::handle::Handle;
 use crate::helpers::Helpers;
-use crate::prepared::PreparedKernels;
+use crate::kernel::PreparedKernel;
+use crate::prepared::Prepared;
 
 /// One epoch of a device as its clients see it: a channel, a table and timelines.
 pub struct DeviceShared {
@@ -35,7 +36,7 @@ pub struct DeviceShared {
     /// The tables of lost epochs of which objects still exist.
     lost_epochs: Vec<(Weak<Table>, Arc<DeviceStatus>)>,
     pub(crate) helpers: Helpers,
-    pub(crate) prepared: PreparedKernels,
+    pub(crate) prepared: Prepared<PreparedKernel>,
 }
 
 impl DeviceShared {
@@ -75,7 +76,7 @@ impl DeviceShared {
             gone,
             lost_epochs: before.map(Self::epochs_so_far).unwrap_or_default(),
             helpers: Helpers::default(),
-            prepared: PreparedKernels::default(),
+            prepared: Prepared::default(),
         })
     }
 

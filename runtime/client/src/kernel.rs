@@ -7,9 +7,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::{Error, Kernel, KernelError, KernelId, LogLevel, Registration, SlotRef};
-
-use crate::DeviceShared;
+use millstream_protocol::{Kernel, KernelId, SlotRef};
 
 /// A kernel that is prepared for a device. Cheap to clone; launches need only a reference.
 #[derive(Clone)]
@@ -42,32 +40,10 @@ impl std::fmt::Debug for KernelHandle {
     }
 }
 
-impl DeviceShared {
-    /// Prepares a kernel ([`ComputeClient::kernel`](crate::ComputeClient::kernel)).
-    pub(crate) fn prepare(self: &Arc<Self>, kernel: Kernel) -> Result<KernelHandle, Error> {
-        self.check_process()?;
-        kernel.check_needs(self.properties())?;
-        let kernel = Arc::new(kernel);
-        let span = tracing::debug_span!(target: "millstream", "prepare", kernel = %kernel.name());
-        let _entered = span.enter();
-        let code = match self.compiler.compile(&kernel) {
-            Ok(code) => code,
-            Err(KernelError::Lost { .. }) => {
-                self.report_lost().wait()?;
-                return Err(self.terminal_error());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if self.settings().logs.compilation >= LogLevel::Basic {
-            tracing::debug!(target: "millstream::compilation", kernel = %kernel.name(), backend = self.properties().backend, "prepared");
-        }
-        let hold = self.slot(true)?;
-        let id = KernelId(hold.id());
-        self.register(Registration::Kernel {
-            id,
-            kernel: kernel.clone(),
-            code,
-        })?;
-        Ok(KernelHandle { hold, kernel })
-    }
+/// A kernel that a call has prepared.
+pub struct PreparedKernel {
+    /// The kernel.
+    pub kernel: KernelHandle,
+    /// The most pieces that a launch is divided into, if the kernel's cubes are pieces of any size; otherwise 0.
+    pub pieces: u32,
 }

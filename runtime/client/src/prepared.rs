@@ -4,35 +4,23 @@ use std::any::TypeId;
 use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
-use millstream_protocol::{DeviceProperties, Error, Kernel};
-
-use crate::{KernelHandle, Stream};
-
 /// The slots of the first table.
 const SLOTS_MIN: usize = 64;
 
-/// A kernel that a call has prepared.
-pub struct PreparedKernel {
-    /// The kernel.
-    pub kernel: KernelHandle,
-    /// The most pieces that a launch is divided into, if the kernel's cubes are pieces of any size; otherwise 0.
-    pub pieces: u32,
-}
-
 /// Kernels by type: a hash table that is only added to, so that a launch finds its kernel without a lock. Where two
 /// kernels have one slot, the second is in the next table, which is twice as long.
-pub(crate) struct PreparedKernels {
-    slots: Box<[OnceLock<(TypeId, PreparedKernel)>]>,
-    next: OnceLock<Box<PreparedKernels>>,
+pub(crate) struct Prepared<T> {
+    slots: Box<[OnceLock<(TypeId, T)>]>,
+    next: OnceLock<Box<Prepared<T>>>,
 }
 
-impl Default for PreparedKernels {
+impl<T> Default for Prepared<T> {
     fn default() -> Self {
         Self::of(SLOTS_MIN)
     }
 }
 
-impl PreparedKernels {
+impl<T> Prepared<T> {
     fn of(slots: usize) -> Self {
         Self {
             slots: (0..slots).map(|_| OnceLock::new()).collect(),
@@ -40,13 +28,13 @@ impl PreparedKernels {
         }
     }
 
-    fn slot(&self, key: TypeId) -> &OnceLock<(TypeId, PreparedKernel)> {
+    fn slot(&self, key: TypeId) -> &OnceLock<(TypeId, T)> {
         &self.slots[hash(key) & (self.slots.len() - 1)]
     }
 
     /// Returns a kernel.
     #[inline]
-    fn find(&self, key: TypeId) -> Option<&PreparedKernel> {
+    pub(crate) fn find(&self, key: TypeId) -> Option<&T> {
         let mut table = self;
         loop {
             match table.slot(key).get()? {
@@ -57,7 +45,7 @@ impl PreparedKernels {
     }
 
     /// Adds a kernel. Returns the one that was added first if there is one.
-    fn add(&self, key: TypeId, kernel: PreparedKernel) -> &PreparedKernel {
+    pub(crate) fn add(&self, key: TypeId, kernel: T) -> &T {
         let (mut table, mut added) = (self, Some(kernel));
         loop {
             let taken = table
@@ -95,40 +83,4 @@ fn hash(key: TypeId) -> usize {
     let mut last = Last(0);
     key.hash(&mut last);
     last.finish() as usize
-}
-
-impl Stream {
-    /// Returns the kernel of the type `K` on this stream's device. The first call defines and compiles it: `define` returns
-    /// it with its [pieces](PreparedKernel::pieces). Two first calls at once may both do so, and use the kernel of one.
-    ///
-    /// # Errors
-    /// Those of `define`, and of [`ComputeClient::kernel`](crate::ComputeClient::kernel).
-    #[inline]
-    pub fn prepared<K: 'static>(
-        &self,
-        define: impl FnOnce(&DeviceProperties) -> Result<(Kernel, u32), Error>,
-    ) -> Result<&PreparedKernel, Error> {
-        let (kernels, key) = (&self.device().prepared, TypeId::of::<K>());
-        match kernels.find(key) {
-            Some(kernel) => Ok(kernel),
-            None => self.prepare(key, define),
-        }
-    }
-
-    #[cold]
-    fn prepare(
-        &self,
-        key: TypeId,
-        define: impl FnOnce(&DeviceProperties) -> Result<(Kernel, u32), Error>,
-    ) -> Result<&PreparedKernel, Error> {
-        let device = self.device();
-        let (kernel, pieces) = define(device.properties())?;
-        let kernel = device.prepare(kernel)?;
-        Ok(device.prepared.add(key, PreparedKernel { kernel, pieces }))
-    }
-
-    /// Returns the properties of the stream's device.
-    pub fn properties(&self) -> &DeviceProperties {
-        self.device().properties()
-    }
 }

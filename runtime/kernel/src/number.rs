@@ -49,7 +49,7 @@ pub trait Arithmetic: Scalar {
     fn max(self, other: Self) -> Self;
 }
 
-/// A number that kernels compute with: the integers, `f32`, `f64`, [`f16`] and [`bf16`].
+/// A number that kernels compute with: the integers, `f32`, `f64`, `f16` and `bf16`.
 ///
 /// A kernel that is generic over it has one instance for each type:
 ///

@@ -38,7 +38,7 @@ impl Builder {
     /// Returns the number of elements, `u64`. That of a buffer is a launch word, `{name}_len`, which the first call adds.
     pub fn len<'k>(&'k self, memory: MemoryRef<'k>) -> Val<'k> {
         let of = DType::U64.into();
-        match self.len_of(memory) {
+        match self.len_of(self.checked_memory(memory)) {
             Len::Scalar(index) => self.value(of, Op::Scalar(index)),
             Len::Elements(len) => self.bits(of, len.into()),
         }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use super::{Array, Block, Function, Memory, MemoryRef, Op, Scalar, Stmt, Type, ValueId};
+use super::{Array, Block, Function, Memory, Op, Scalar, Stmt, Type, ValueId};
 use crate::{DType, ProgramError};
 
 /// Builds a [`Function`]: values are Rust values with operators.
@@ -153,10 +153,10 @@ impl Builder {
         change(&mut self.state.borrow_mut().function)
     }
 
-    /// Returns the number of elements of memory; that of a buffer becomes a launch word.
-    pub(super) fn len_of(&self, memory: MemoryRef<'_>) -> Len {
+    /// Returns the number of elements of memory, 0 of another builder's; that of a buffer becomes a launch word.
+    pub(super) fn len_of(&self, memory: Option<Memory>) -> Len {
         let len = |arrays: &[Array], index: u16| Len::Elements(arrays[usize::from(index)].len);
-        match self.checked_memory(memory) {
+        match memory {
             None => Len::Elements(0),
             Some(Memory::Param(param)) => Len::Scalar(self.len_of_param(param)),
             Some(Memory::Shared(index)) => self.change(|function| len(&function.shared, index)),

@@ -3,11 +3,10 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{GenericParam, Ident, Item, ReturnType, Type};
+use syn::{GenericParam, Ident, ItemFn, ReturnType, Type};
 
 use crate::body::{Body, Form};
 use crate::gate::{self, Gate};
-use crate::record;
 use crate::scope::Use;
 use crate::signature::{Function, Mode, Param, ParamKind};
 
@@ -16,25 +15,15 @@ pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unreachable_pub, unused)])
 }
 
-/// Returns what the macro writes for an item.
-pub(crate) fn item(attribute: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    match syn::parse2(item)? {
-        Item::Fn(item) => {
-            let function = Function::parse(attribute, item)?;
-            self::function(&function).or_else(|error| {
-                // The items without the body, so that one mistake is not an error of each call as well.
-                let rest = self::function(&function.without_body())?;
-                let error = error.to_compile_error();
-                Ok(quote!(#error #rest))
-            })
-        }
-        Item::Struct(item) => record::of_struct(&item),
-        Item::Impl(item) => record::of_impl(&item),
-        other => Err(syn::Error::new_spanned(
-            other,
-            "a kernel is a function; structs of numbers and their `impl` have the attribute too",
-        )),
-    }
+/// Returns what the macro writes for a function, with the tokens of the attribute.
+pub(crate) fn of_function(attribute: TokenStream, item: ItemFn) -> syn::Result<TokenStream> {
+    let function = Function::parse(attribute, item)?;
+    self::function(&function).or_else(|error| {
+        // The items without the body, so that one mistake is not an error of each call as well.
+        let rest = self::function(&function.without_body())?;
+        let error = error.to_compile_error();
+        Ok(quote!(#error #rest))
+    })
 }
 
 /// Returns the items of a function.

@@ -3,7 +3,9 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `signature` | the parameters of a kernel, and the options of the attribute |
+//! | `types` | the types that kernels do not have |
 //! | `scope` | the names in a body, and how the kernel uses its buffers |
+//! | `generics` | which generic parameters a kernel may have |
 //! | `attributes` | which attributes a kernel may have |
 //! | `body` | rewrites a body: as plain Rust, or as calls that trace it |
 //! | `names` | the functions and methods that kernels have |
@@ -19,6 +21,7 @@ mod attributes;
 mod body;
 mod emit;
 mod gate;
+mod generics;
 mod names;
 mod record;
 mod refused;
@@ -26,8 +29,10 @@ mod scope;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use proc_macro::TokenStream;
+use syn::Item;
 
 /// Makes a kernel, or a helper function of kernels, of a Rust function; of a struct one that kernels have, and of its `impl`
 /// methods. The guide's page "Kernels" has the language.
@@ -41,5 +46,15 @@ fn expand(
     attribute: proc_macro2::TokenStream,
     item: proc_macro2::TokenStream,
 ) -> proc_macro2::TokenStream {
-    emit::item(attribute, item).unwrap_or_else(|error| error.to_compile_error())
+    let written = match syn::parse2(item) {
+        Ok(Item::Fn(item)) => emit::of_function(attribute, item),
+        Ok(Item::Struct(item)) => record::of_struct(&item),
+        Ok(Item::Impl(item)) => record::of_impl(&item),
+        Ok(other) => Err(syn::Error::new_spanned(
+            other,
+            "a kernel is a function; structs of numbers and their `impl` have the attribute too",
+        )),
+        Err(error) => Err(error),
+    };
+    written.unwrap_or_else(|error| error.to_compile_error())
 }

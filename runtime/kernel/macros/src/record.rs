@@ -10,7 +10,8 @@ use syn::{
 use crate::body::Form;
 use crate::emit::{allowed, body, traced, types};
 use crate::scope::Use;
-use crate::signature::{Function, ParamKind, refuse_type};
+use crate::signature::{Function, ParamKind};
+use crate::types::refuse_type;
 
 /// Returns the path of a struct's twin.
 fn twin(of: &Path) -> Path {

@@ -3,11 +3,12 @@
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, FnArg, GenericArgument, GenericParam, Generics, Ident, ItemFn, LitInt, Pat,
-    PathArguments, Result, ReturnType, Type, TypeParamBound, WherePredicate,
+    Attribute, Error, FnArg, GenericArgument, GenericParam, Ident, ItemFn, LitInt, Pat,
+    PathArguments, Result, ReturnType, Type,
 };
 
-use crate::{attributes, refused};
+use crate::types::refuse_type;
+use crate::{attributes, generics};
 
 /// A function with the attribute.
 pub(crate) struct Function {
@@ -202,105 +203,11 @@ fn refuse(item: &mut ItemFn) -> Result<()> {
         let why = "a kernel has a fixed number of parameters: pass a buffer";
         return Err(Error::new_spanned(dots, why));
     }
-    refuse_generics(&signature.generics)?;
+    generics::refuse(&signature.generics)?;
     match &signature.output {
         ReturnType::Type(_, of) => refuse_type(of),
         ReturnType::Default => Ok(()),
     }
-}
-
-/// Bounds of the standard library, none of which makes a type a number.
-const NO_NUMBER: &[&str] = &[
-    "Add",
-    "AddAssign",
-    "Clone",
-    "Copy",
-    "Debug",
-    "Default",
-    "Display",
-    "Div",
-    "Eq",
-    "From",
-    "Into",
-    "Mul",
-    "MulAssign",
-    "Neg",
-    "Ord",
-    "PartialEq",
-    "PartialOrd",
-    "Rem",
-    "Send",
-    "Sized",
-    "Sub",
-    "SubAssign",
-    "Sum",
-    "Sync",
-];
-
-fn refuse_generics(generics: &Generics) -> Result<()> {
-    let mut unbound = Vec::new();
-    for param in &generics.params {
-        match param {
-            GenericParam::Lifetime(lifetime) => {
-                let why = "a kernel has no lifetimes: its buffers live as long as the launch; write `&[T]`";
-                return Err(Error::new_spanned(lifetime, why));
-            }
-            GenericParam::Type(of) if of.bounds.iter().all(is_no_number) => unbound.push(of),
-            GenericParam::Type(of) => of.bounds.iter().try_for_each(refuse_bound)?,
-            GenericParam::Const(of) => refuse_type(&of.ty)?,
-        }
-    }
-    let predicates = generics.where_clause.iter();
-    let predicates = predicates.flat_map(|clause| &clause.predicates);
-    for predicate in predicates {
-        let WherePredicate::Type(of) = predicate else {
-            let why = "a kernel has no lifetimes: remove the bound";
-            return Err(Error::new_spanned(predicate, why));
-        };
-        of.bounds.iter().try_for_each(refuse_bound)?;
-        if !of.bounds.iter().all(is_no_number) {
-            let bounded = &of.bounded_ty;
-            unbound.retain(
-                |param| !matches!(bounded, Type::Path(of) if of.path.is_ident(&param.ident)),
-            );
-        }
-    }
-    let Some(param) = unbound.first() else {
-        return Ok(());
-    };
-    let name = &param.ident;
-    let why = format!(
-        "a generic type of a kernel is a number: write `{name}: Number`, or the bound `Float` or `Int`"
-    );
-    Err(Error::new_spanned(param, why))
-}
-
-/// Returns `true` for a bound that does not make a type a number.
-fn is_no_number(bound: &TypeParamBound) -> bool {
-    match bound {
-        TypeParamBound::Trait(of) => {
-            let last = of.path.segments.last();
-            last.is_some_and(|last| NO_NUMBER.contains(&last.ident.to_string().as_str()))
-        }
-        _ => true,
-    }
-}
-
-/// Refuses a bound that no number has.
-fn refuse_bound(bound: &TypeParamBound) -> Result<()> {
-    let why = match bound {
-        TypeParamBound::Trait(of) => {
-            let last = of.path.segments.last().map(|last| last.ident.to_string());
-            match last.as_deref() {
-                Some("Fn" | "FnMut" | "FnOnce") => {
-                    "kernels have no closures: make the function a helper function with `#[kernel]`"
-                }
-                _ => return Ok(()),
-            }
-        }
-        _ => "a kernel has no lifetimes: remove the bound",
-    };
-    Err(Error::new_spanned(bound, why))
 }
 
 impl Param {
@@ -428,38 +335,4 @@ fn atomic_of(of: &Type) -> Option<Type> {
         GenericArgument::Type(of) if last.ident == "Atomic" => Some(of.clone()),
         _ => None,
     }
-}
-
-/// Refuses types that no device has.
-pub(crate) fn refuse_type(of: &Type) -> Result<()> {
-    let why = match of {
-        Type::TraitObject(_) | Type::ImplTrait(_) => {
-            "kernels have no traits as types: name a number, or a generic type with the bound `Number`"
-        }
-        Type::FnPtr(_) => "kernels have no function pointers: call the function by its name",
-        Type::Ptr(_) => {
-            "kernels have no pointers: take a buffer, `&[T]` or `&mut [T]`, and an index"
-        }
-        Type::Slice(_) => "a slice is a buffer of a kernel: write `&[T]` or `&mut [T]`",
-        Type::Reference(_) => "kernels have no references to values: copy the value",
-        Type::Never(_) => "a kernel ends: it cannot return `!`",
-        Type::Path(path) => {
-            let last = path.path.segments.last().map(|last| last.ident.to_string());
-            match last.as_deref() {
-                Some(name) if refused::is_allocated(name) => {
-                    "kernels allocate nothing: use an array, `[T; N]`, or a buffer that the caller passes"
-                }
-                Some("str" | "char") => "kernels have no text: pass numbers, such as `u8`",
-                Some("u128" | "i128") => "no device has 128-bit integers: use two `u64`",
-                Some("Option" | "Result") => {
-                    "kernels have no enums: use a number, and a value of it that means none"
-                }
-                _ => return Ok(()),
-            }
-        }
-        Type::Tuple(tuple) => return tuple.elems.iter().try_for_each(refuse_type),
-        Type::Array(array) => return refuse_type(&array.elem),
-        _ => return Ok(()),
-    };
-    Err(Error::new_spanned(of, why))
 }

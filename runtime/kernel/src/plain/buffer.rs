@@ -19,7 +19,7 @@ use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
 use millstream_protocol::{Element, NativeArgs};
 
-use super::Thread;
+use super::thread::Thread;
 use crate::number::{Int, Number};
 
 /// The place of an access in the text, for its message.

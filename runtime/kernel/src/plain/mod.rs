@@ -6,10 +6,12 @@ mod buffer;
 mod functions;
 mod operators;
 mod ranges;
+mod thread;
 mod threads;
 
 pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
 pub use functions::*;
 pub use operators::*;
 pub use ranges::{inclusive, range, reversed, steps};
-pub use threads::{Body, Thread, run};
+pub use thread::Thread;
+pub use threads::{Body, run};

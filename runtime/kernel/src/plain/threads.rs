@@ -5,35 +5,7 @@ use std::ops::Range;
 use millstream_protocol::{Cube, NativeArgs};
 
 use super::View;
-
-/// A thread of a launch: its number, which no other thread has, and its position.
-#[derive(Clone, Copy)]
-pub struct Thread {
-    number: usize,
-    /// The position along three axes, the slowest first. A launch with fewer axes has the last ones.
-    position: [usize; 3],
-    threads: usize,
-}
-
-impl Thread {
-    /// Returns the number: the last axis is the fastest.
-    #[inline(always)]
-    pub fn number(self) -> usize {
-        self.number
-    }
-
-    /// Returns the number of threads of the launch.
-    #[inline(always)]
-    pub fn threads(self) -> usize {
-        self.threads
-    }
-
-    /// Returns the position, the slowest axis first.
-    #[inline(always)]
-    pub fn position<const AXES: usize>(self) -> [usize; AXES] {
-        std::array::from_fn(|axis| self.position[3 - AXES + axis])
-    }
-}
+use super::thread::Thread;
 
 /// A kernel as plain Rust.
 pub trait Body: 'static {
@@ -72,11 +44,7 @@ pub unsafe fn run<B: Body, const AXES: usize>(
     let views = unsafe { B::Views::of(arguments, 0) };
     // Up to here no access at a thread's own number needs a check, so the loop can be vectorized.
     let middle = Ord::max(Ord::min(end, views.shortest()), start);
-    let thread = |number, position| Thread {
-        number,
-        position,
-        threads,
-    };
+    let thread = |number, position| Thread::new(number, position, threads);
     for_each_row(start..middle, &counts, |numbers, [plane, row, first]| {
         for (offset, number) in numbers.enumerate() {
             // SAFETY: `number` is less than `middle`.

@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use millstream_ir::DType;
 use millstream_ir::ssa::Val;
+use millstream_ir::{CompareOp, DType};
 
 use super::value::{Jump, Leaves, Loop};
 use super::{Traced, Tracer, V, lit};
@@ -120,7 +120,8 @@ pub fn repeat(k: Tracer<'_>, body: impl FnOnce()) {
     k.looped(|| k.builder.loop_(body));
 }
 
-/// Returns a bound of a range as the program has it. Of an unsigned one that is beyond `i64`, the greatest `i64`.
+/// Returns a bound of a range as the program has it. Of an unsigned one that is beyond `i64`, the greatest `i64`: only a
+/// range whose start is no constant may have one ([`FAR`]).
 fn bound<T: Int>(bound: V<'_, T>) -> Val<'_> {
     let value = bound.val();
     match T::DTYPE {
@@ -142,6 +143,39 @@ fn number<T: Int>(index: Val<'_>) -> V<'_, T> {
     })
 }
 
+/// A range of 64-bit integers that starts with a constant from here on is counted from zero: as `i64` its bounds overflow.
+/// No loop that starts below runs long enough for that.
+const FAR: u64 = 1 << 62;
+
+/// Returns `true` if a range starts near the end of its type.
+fn is_far<T: Int>(start: V<'_, T>) -> bool {
+    let limit = match T::DTYPE {
+        DType::I64 => i64::MAX as u64,
+        DType::U64 => u64::MAX,
+        _ => return false,
+    };
+    start
+        .constant()
+        .is_some_and(|bits| (FAR..=limit).contains(&bits))
+}
+
+/// Returns how many integers a range has.
+fn count<'k, T: Int>(start: V<'k, T>, end: V<'k, T>, is_closed: bool) -> Val<'k> {
+    let [start, end] = [start.val(), end.val()];
+    let distance = (end - start).bits(DType::U64);
+    let distance = distance.min(i64::MAX - 1).bits(DType::I64);
+    let (distance, inside) = match is_closed {
+        true => (distance + 1, CompareOp::Le),
+        false => (distance, CompareOp::Lt),
+    };
+    start.compare(inside, end).select(distance, 0)
+}
+
+/// Returns the number that lies so far behind another.
+fn behind<'k, T: Int>(start: V<'k, T>, distance: Val<'k>) -> V<'k, T> {
+    V::new(start.val() + distance.bits(T::DTYPE))
+}
+
 /// `for i in start..end { .. }`.
 pub fn for_range<'k, T: Int>(
     k: Tracer<'k>,
@@ -159,6 +193,12 @@ pub fn for_inclusive<'k, T: Int>(
     end: V<'k, T>,
     body: impl FnOnce(V<'k, T>),
 ) {
+    if is_far(start) {
+        let count = count(start, end, true);
+        return k.looped(|| {
+            k.builder.range(0, count, 1, |up| body(behind(start, up)));
+        });
+    }
     let [start, end] = [start, end].map(bound);
     k.looped(|| {
         k.builder
@@ -174,6 +214,13 @@ pub fn for_steps<'k, T: Int>(
     step: V<'k, T>,
     body: impl FnOnce(V<'k, T>),
 ) {
+    if is_far(start) {
+        let (count, step) = (count(start, end, false), bound(step));
+        return k.looped(|| {
+            k.builder
+                .range(0, count, step, |up| body(behind(start, up)));
+        });
+    }
     let [start, end, step] = [start, end, step].map(bound);
     k.looped(|| {
         k.builder
@@ -188,6 +235,13 @@ pub fn for_reversed<'k, T: Int>(
     end: V<'k, T>,
     body: impl FnOnce(V<'k, T>),
 ) {
+    if is_far(start) {
+        let count = count(start, end, false);
+        return k.looped(|| {
+            k.builder
+                .range(0, count, 1, |up| body(behind(start, count - 1 - up)));
+        });
+    }
     let [start, end] = [start, end].map(bound);
     let index = |up: Val<'k>| number(start + (end - 1 - up));
     k.looped(|| k.builder.range(start, end, 1, |up| body(index(up))));

@@ -225,20 +225,9 @@ impl Ty {
                 Binary::Mul => x * y,
                 Binary::Div => x / y,
                 Binary::Min | Binary::Max if x.is_nan() || y.is_nan() => f64::NAN,
-                Binary::Min => {
-                    if y < x {
-                        y
-                    } else {
-                        x
-                    }
-                }
-                Binary::Max => {
-                    if y > x {
-                        y
-                    } else {
-                        x
-                    }
-                }
+                // Without a sign: see the text.
+                Binary::Min => x.min(y).abs(),
+                Binary::Max => x.max(y).abs(),
                 _ => x + y,
             });
         }

@@ -230,7 +230,12 @@ impl<'a> Text<'a> {
                 }
             }
             Kind::Binary(op @ (Binary::Min | Binary::Max), a, b) => {
-                format!("({}).{}({})", self.expr(a), operator(*op), self.expr(b))
+                let least = format!("({}).{}({})", self.expr(a), operator(*op), self.expr(b));
+                // Of two zeros any may be the less, so the result has no sign.
+                match it.ty.is_float() {
+                    true => format!("{least}.abs()"),
+                    false => least,
+                }
             }
             Kind::Binary(op, a, b) => {
                 format!("({} {} {})", self.expr(a), operator(*op), self.expr(b))

@@ -3,8 +3,9 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprForLoop, ExprIf, ExprMatch, Label, Lifetime, Pat, RangeLimits, Stmt};
+use syn::{Expr, ExprForLoop, ExprIf, ExprMatch, Label, Lifetime, Pat, RangeLimits};
 
+use super::cheap::{cheap_arm, cheap_value};
 use super::{Body, Form};
 use crate::scope::Local;
 
@@ -266,46 +267,5 @@ fn jump_of(label: Option<&Lifetime>, jump: &TokenStream, span: Span) -> TokenStr
             quote_spanned!(span=> __k.jump_to(#name, #jump))
         }
         None => quote_spanned!(span=> __k.jump(#jump)),
-    }
-}
-
-/// Returns the value of a block that is only a cheap value.
-fn cheap_value(statements: &[Stmt]) -> Option<&Expr> {
-    match statements {
-        [Stmt::Expr(value, None)] if is_cheap(value) => Some(value),
-        _ => None,
-    }
-}
-
-/// Returns the value of an `else` that is only a cheap value.
-fn cheap_arm(otherwise: &Expr) -> Option<&Expr> {
-    match otherwise {
-        Expr::Block(block) if block.label.is_none() => cheap_value(&block.block.stmts),
-        _ => None,
-    }
-}
-
-/// Returns `true` if a value costs less than a branch: it accesses no memory, calls nothing, and jumps nowhere.
-pub(super) fn is_cheap(value: &Expr) -> bool {
-    match value {
-        Expr::Lit(_) | Expr::Path(_) => true,
-        Expr::Paren(inner) => is_cheap(&inner.expr),
-        Expr::Unary(unary) => is_cheap(&unary.expr),
-        Expr::Cast(cast) => is_cheap(&cast.expr),
-        Expr::Field(field) => is_cheap(&field.base),
-        Expr::Binary(binary) => {
-            is_cheap(&binary.left)
-                && is_cheap(&binary.right)
-                && !super::expression::is_assignment(&binary.op)
-        }
-        Expr::MethodCall(call) => {
-            let cheap = [
-                "abs", "min", "max", "mul_add", "sqrt", "len", "floor", "ceil",
-            ];
-            cheap.iter().any(|name| call.method == name)
-                && is_cheap(&call.receiver)
-                && call.args.iter().all(is_cheap)
-        }
-        _ => false,
     }
 }

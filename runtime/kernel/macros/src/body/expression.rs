@@ -9,13 +9,14 @@ use syn::{
     PathArguments, Token, UnOp,
 };
 
-use super::control::is_cheap;
+use super::cheap::{is_assignment, is_cheap};
 use super::memory::{root, single};
 use super::{Body, Form};
 use crate::names::{METHODS, OF_CUBES};
 use crate::refused;
 use crate::scope::Local;
-use crate::signature::{Mode, refuse_type};
+use crate::signature::Mode;
+use crate::types::refuse_type;
 
 /// A list of arguments.
 type Arguments = Punctuated<Expr, Token![,]>;
@@ -521,23 +522,6 @@ fn is_path(path: &Path, names: &[&str]) -> bool {
 
 fn args(arguments: &Arguments) -> Vec<&Expr> {
     arguments.iter().collect()
-}
-
-/// Returns `true` for `+=` and the like.
-pub(super) fn is_assignment(op: &BinOp) -> bool {
-    matches!(
-        op,
-        BinOp::AddAssign(_)
-            | BinOp::SubAssign(_)
-            | BinOp::MulAssign(_)
-            | BinOp::DivAssign(_)
-            | BinOp::RemAssign(_)
-            | BinOp::BitXorAssign(_)
-            | BinOp::BitAndAssign(_)
-            | BinOp::BitOrAssign(_)
-            | BinOp::ShlAssign(_)
-            | BinOp::ShrAssign(_)
-    )
 }
 
 /// Returns the function of an operator.

@@ -2,6 +2,7 @@
 //!
 //! Both have the same names and types up to `T` and `V<T>`, so rustc infers the types of both in the same way.
 
+mod cheap;
 mod control;
 mod expression;
 mod memory;
@@ -17,7 +18,8 @@ use syn::{BinOp, Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
 use self::expression::operator;
 use crate::refused;
 use crate::scope::{Local, Scopes, Use};
-use crate::signature::{Function, ParamKind, refuse_type};
+use crate::signature::{Function, ParamKind};
+use crate::types::refuse_type;
 
 /// What a body becomes.
 #[derive(Clone, Copy, PartialEq, Eq)]

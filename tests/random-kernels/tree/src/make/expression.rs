@@ -316,9 +316,19 @@ impl Maker<'_> {
         let kind = match found.is_empty() {
             false if !is_literal => self.dice.of(&found),
             true if !is_literal => self.converted(ty),
-            _ => Kind::Literal(ty.random(self.dice)),
+            _ => Kind::Literal(self.literal(ty)),
         };
         Expr { ty, kind }
+    }
+
+    /// Returns a literal, of floats none that is zero: Mesa's driver for the processor takes `x + 0.0` for `x`, which differs
+    /// if `x` is `-0.0`.
+    fn literal(&mut self, ty: Ty) -> u64 {
+        let bits = ty.random(self.dice);
+        match ty.is_float() && ty.compare(Compare::Eq, bits, 0) {
+            true => Ty::U8.cast(1, ty),
+            false => bits,
+        }
     }
 
     /// Returns a value of another type in this type.

@@ -1,6 +1,6 @@
 //! Copies from and to buffers that other threads of the host may access.
 
-use super::elements::Element;
+use super::element::Element;
 
 /// Copies bytes, a multiple of 64, with these instructions.
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -12,6 +12,7 @@ mod access;
 mod active;
 mod control;
 mod copies;
+mod element;
 mod elements;
 mod loads;
 mod ramps;
