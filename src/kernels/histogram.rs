@@ -101,7 +101,7 @@ pub fn histogram<T: Int + Element>(
     check_countable("histogram", x.len())?;
     let counts = stream.empty(bins)?;
     stream.fill(&counts, 0)?;
-    let is_cpu = stream.properties().backend == "cpu";
+    let is_cpu = stream.client().properties().backend == "cpu";
     if bins == 0 {
         return Ok(counts);
     }

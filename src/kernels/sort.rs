@@ -257,7 +257,7 @@ fn sort_bits<K: Int + Element, const BITS: u32, const ORDERED: bool>(
     keys: &mut Handle<K>,
     order: &mut Handle<u32>,
 ) -> Result<(), Error> {
-    let is_cpu = stream.properties().backend == "cpu";
+    let is_cpu = stream.client().properties().backend == "cpu";
     let (part, digits, digit_bits) = match is_cpu {
         true => (CHUNK, WIDE_DIGITS, WIDE_DIGITS.ilog2()),
         false => (TILE, DIGITS, DIGITS.ilog2()),

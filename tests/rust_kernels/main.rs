@@ -4,6 +4,7 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
+mod logs;
 mod races;
 mod random;
 mod ranges;

@@ -12,7 +12,8 @@ use std::time::Instant;
 use millstream_host::{Arguments, Body, Code, RunError, Team, catch_panic, count_cubes};
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::{
-    BackendKernel, Compiler, DeviceProperties, Kernel, KernelError, NativeKernel, NativeView,
+    AnyCubes, BackendKernel, Compiler, DeviceProperties, Kernel, KernelError, NativeKernel,
+    NativeView,
 };
 use millstream_sync::facade::Statistic;
 use millstream_sync::payload::panic_message;
@@ -36,6 +37,7 @@ impl Compiler for CpuCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
         Ok(Arc::new(CpuKernel {
             body: Body::compile(kernel, &self.properties, self.machine_code)?,
+            any_cubes: kernel.extension::<AnyCubes>().is_some(),
             kernel: kernel.clone(),
             cube_cost: Statistic::new(0),
             cost: Statistic::new(0),
@@ -51,6 +53,8 @@ impl Compiler for CpuCompiler {
 pub(crate) struct CpuKernel {
     pub(crate) kernel: Arc<Kernel>,
     body: Body,
+    /// Whether the closure runs as any number of cubes.
+    any_cubes: bool,
     /// The recent cost of one cube in 1 / `COST_UNIT` nanoseconds; 0 while unknown. Queues that run the kernel at the
     /// same time overwrite each other, which is harmless.
     cube_cost: Statistic,
@@ -58,6 +62,10 @@ pub(crate) struct CpuKernel {
     /// and always 0 for kernels that callers never run themselves.
     cost: Statistic,
 }
+
+/// The most cubes for each thread of the team, of a kernel that runs as any number of them. Several, since a thread may
+/// begin late or have longer cubes than the others.
+const CUBES_PER_THREAD: u64 = 8;
 
 /// Returns the number of bytes of all views.
 pub(crate) fn bytes_of(views: &[NativeView]) -> u64 {
@@ -87,8 +95,13 @@ impl CpuKernel {
     pub(crate) unsafe fn run(
         &self,
         team: &mut TeamHandle,
-        arguments: Arguments<'_>,
+        mut arguments: Arguments<'_>,
     ) -> Result<(), RunError> {
+        if self.any_cubes && matches!(self.body, Body::Native(_)) {
+            let cubes = count_cubes(arguments.counts).unwrap_or(0);
+            let most = team.threads() as u64 * CUBES_PER_THREAD;
+            arguments.counts = [cubes.min(most) as u32, 1, 1];
+        }
         match &self.body {
             Body::Native(native) | Body::Function(native) => {
                 // SAFETY: the caller's promises.

@@ -44,9 +44,8 @@ impl Compiler for SimCompiler {
                 SimBody::Threads(Box::new(code?))
             }
             Some(program) => {
-                let source = Source::Ir(program.clone());
-                let only = Kernel::clone(kernel).only(source);
-                SimBody::Host(Body::compile(&only, &self.properties, true)?)
+                let kernel = Kernel::clone(kernel).prefer(Source::Ir(program.clone()));
+                SimBody::Host(Body::compile(&kernel, &self.properties, true)?)
             }
             None => SimBody::Host(Body::compile(kernel, &self.properties, true)?),
         };

@@ -14,7 +14,7 @@ use millstream_sync::timeline::Timeline;
 
 use crate::handle::Handle;
 use crate::helpers::Helpers;
-use crate::kernel::PreparedKernel;
+use crate::kernel::KernelHandle;
 use crate::prepared::Prepared;
 
 /// One epoch of a device as its clients see it: a channel, a table and timelines.
@@ -36,7 +36,7 @@ pub struct DeviceShared {
     /// The tables of lost epochs of which objects still exist.
     lost_epochs: Vec<(Weak<Table>, Arc<DeviceStatus>)>,
     pub(crate) helpers: Helpers,
-    pub(crate) prepared: Prepared<PreparedKernel>,
+    pub(crate) prepared: Prepared<KernelHandle>,
 }
 
 impl DeviceShared {

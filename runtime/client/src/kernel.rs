@@ -39,11 +39,3 @@ impl std::fmt::Debug for KernelHandle {
         write!(f, "KernelHandle({})", self.name())
     }
 }
-
-/// A kernel that a call has prepared.
-pub struct PreparedKernel {
-    /// The kernel.
-    pub kernel: KernelHandle,
-    /// The most pieces that a launch is divided into, if the kernel's cubes are pieces of any size; otherwise 0.
-    pub pieces: u32,
-}

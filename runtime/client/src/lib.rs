@@ -51,7 +51,7 @@ pub use epochs::DeviceEpochs;
 pub use external::{ExternalTask, ResourceGuard};
 pub use helpers::Helper;
 pub use host::{IntoBindings, ResourceReply, ResourceWork};
-pub use kernel::{KernelHandle, PreparedKernel};
+pub use kernel::KernelHandle;
 pub(crate) use pending::Finish;
 pub use pending::Pending;
 pub use points::StreamPoint;

@@ -3,11 +3,9 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
-use millstream_protocol::{
-    DeviceProperties, Error, Kernel, KernelError, KernelId, LogLevel, Registration,
-};
+use millstream_protocol::{Error, Kernel, KernelError, KernelId, LogLevel, Registration};
 
-use crate::{DeviceShared, KernelHandle, PreparedKernel, Stream};
+use crate::{DeviceShared, KernelHandle, Stream};
 
 impl DeviceShared {
     /// Prepares a kernel ([`ComputeClient::kernel`](crate::ComputeClient::kernel)).
@@ -40,20 +38,20 @@ impl DeviceShared {
 }
 
 impl Stream {
-    /// Returns the kernel of the type `K` on this stream's device. The first call defines and compiles it: `define` returns
-    /// it with its [pieces](PreparedKernel::pieces). Two first calls at once may both do so, and use the kernel of one.
+    /// Returns the kernel of the type `K` on this stream's device. The first call defines and compiles it, and so blocks as
+    /// [`ComputeClient::kernel`](crate::ComputeClient::kernel); two first calls at once may both do so, and use the kernel
+    /// of one. The device keeps the kernel.
     ///
     /// # Errors
     /// Those of `define`, and of [`ComputeClient::kernel`](crate::ComputeClient::kernel).
     #[inline]
     pub fn prepared<K: 'static>(
         &self,
-        define: impl FnOnce(&DeviceProperties) -> Result<(Kernel, u32), Error>,
-    ) -> Result<&PreparedKernel, Error> {
-        let (kernels, key) = (&self.device().prepared, TypeId::of::<K>());
-        match kernels.find(key) {
+        define: impl FnOnce() -> Result<Kernel, Error>,
+    ) -> Result<&KernelHandle, Error> {
+        match self.device().prepared.find(TypeId::of::<K>()) {
             Some(kernel) => Ok(kernel),
-            None => self.prepare(key, define),
+            None => self.prepare(TypeId::of::<K>(), define),
         }
     }
 
@@ -61,16 +59,10 @@ impl Stream {
     fn prepare(
         &self,
         key: TypeId,
-        define: impl FnOnce(&DeviceProperties) -> Result<(Kernel, u32), Error>,
-    ) -> Result<&PreparedKernel, Error> {
+        define: impl FnOnce() -> Result<Kernel, Error>,
+    ) -> Result<&KernelHandle, Error> {
         let device = self.device();
-        let (kernel, pieces) = define(device.properties())?;
-        let kernel = device.prepare(kernel)?;
-        Ok(device.prepared.add(key, PreparedKernel { kernel, pieces }))
-    }
-
-    /// Returns the properties of the stream's device.
-    pub fn properties(&self) -> &DeviceProperties {
-        self.device().properties()
+        let kernel = device.prepare(define()?)?;
+        Ok(device.prepared.add(key, kernel))
     }
 }

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use millstream_client::arguments::{ArgumentWriter, CubeCount};
-use millstream_client::{KernelHandle, PreparedKernel, Recorder, Stream};
+use millstream_client::{KernelHandle, Recorder, Stream};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Builder, Function};
 use millstream_ir::{DType, Program, ProgramError};
-use millstream_protocol::{
-    DeviceProperties, Error, Kernel, KernelError, NativeArgs, NativeKernel, Source,
-};
+use millstream_protocol::{AnyCubes, Error, Kernel, KernelError, NativeArgs, NativeKernel, Source};
 
 pub use crate::number::ScalarArgument;
 use crate::plain::{self, View};
@@ -27,8 +25,6 @@ pub trait Definition {
     const THREADS: [u32; 3];
     /// Whether accesses are checked.
     const CHECKED: bool;
-    /// Whether the kernel has the form of plain Rust.
-    const PLAIN: bool;
     /// The number of scalars of the program; the last ones are the numbers of threads.
     const SCALARS: usize;
     /// The number of axes of a launch.
@@ -96,25 +92,22 @@ pub fn program<D: Definition>() -> Result<Function, ProgramError> {
     builder.build()
 }
 
-/// Returns the kernel for a device, and the most pieces of a launch: on the CPU plain Rust if the kernel has that form,
-/// elsewhere the program, which has none.
-fn kernel<D: Definition>(device: &DeviceProperties) -> Result<(Kernel, u32), KernelError> {
+/// Returns the kernel: the program, and before it plain Rust if the kernel has that form, which the CPU takes.
+fn kernel<D: Definition>() -> Result<Kernel, KernelError> {
     let refused = |error: ProgramError| KernelError::Compile {
         kernel: D::NAME.into(),
         log: error.to_string(),
     };
     let program = Arc::new(Program::Ssa(program::<D>().map_err(refused)?));
     let buffers = program.buffers();
-    let kernel = Kernel::from_program(D::NAME, program)
-        .map_err(refused)?
-        .exclusive();
-    match D::native() {
-        Some(native) if device.backend == "cpu" && native.bindings == buffers => {
-            let pieces = device.compute_units as u32 * PIECES_PER_WORKER;
-            Ok((kernel.only(Source::Native(native.kernel)), pieces))
+    let kernel = Kernel::from_program(D::NAME, program).map_err(refused)?;
+    Ok(match D::native() {
+        Some(native) if native.bindings == buffers => {
+            let native = Source::Native(native.kernel);
+            kernel.exclusive().prefer(native).with(AnyCubes)
         }
-        _ => Ok((kernel, 0)),
-    }
+        _ => kernel.exclusive(),
+    })
 }
 
 /// The number of threads of a launch along its axes, the slowest first.
@@ -146,11 +139,16 @@ impl Threads {
         self.counts[axis] as u64
     }
 
-    /// Returns the number of all threads.
-    #[inline(always)]
-    fn all(&self) -> usize {
-        let [a, b, c] = self.counts;
-        a.saturating_mul(b).saturating_mul(c)
+    /// Returns the number of cubes of a launch.
+    #[inline]
+    fn cubes<D: Definition>(self) -> CubeCount {
+        let mut cubes = [1; 3];
+        let counts = self.counts[..D::AXES].iter().rev();
+        for ((cubes, count), threads) in cubes.iter_mut().zip(counts).zip(D::THREADS) {
+            // A device refuses more.
+            *cubes = u32::try_from(count.div_ceil(threads as usize)).unwrap_or(u32::MAX);
+        }
+        cubes.into()
     }
 }
 
@@ -160,9 +158,7 @@ impl Threads {
 /// Those of [`Stream::launch`], and of preparing the kernel the first time.
 #[inline]
 pub fn launch<D: Definition>(call: &D, stream: &Stream, threads: Threads) -> Result<(), Error> {
-    let prepared = prepared::<D>(stream)?;
-    let count = cubes::<D>(prepared, threads);
-    let launched = stream.launch_with(&prepared.kernel, count, |writer| {
+    let launched = stream.launch_with(prepared::<D>(stream)?, threads.cubes::<D>(), |writer| {
         call.write(threads, writer)?;
         Ok(true)
     });
@@ -178,9 +174,10 @@ pub fn record<D: Definition>(
     recorder: &mut Recorder<'_>,
     threads: Threads,
 ) -> Result<(), Error> {
-    let prepared = prepared::<D>(recorder.stream())?;
-    let (kernel, count) = (prepared.kernel.clone(), cubes::<D>(prepared, threads));
-    recorder.launch_with(&kernel, count, |writer| call.write(threads, writer))
+    let kernel = prepare::<D>(recorder.stream())?;
+    recorder.launch_with(&kernel, threads.cubes::<D>(), |writer| {
+        call.write(threads, writer)
+    })
 }
 
 /// Returns the kernel on the stream's device, which is compiled the first time.
@@ -188,31 +185,10 @@ pub fn record<D: Definition>(
 /// # Errors
 /// Those of [`ComputeClient::kernel`](millstream_client::ComputeClient::kernel).
 pub fn prepare<D: Definition>(stream: &Stream) -> Result<KernelHandle, Error> {
-    prepared::<D>(stream).map(|prepared| prepared.kernel.clone())
+    prepared::<D>(stream).cloned()
 }
 
 #[inline]
-fn prepared<D: Definition>(stream: &Stream) -> Result<&PreparedKernel, Error> {
-    stream.prepared::<D::Key>(|device| kernel::<D::Key>(device).map_err(Error::from))
-}
-
-/// The fewest threads that are worth a cube of their own on the CPU.
-const THREADS_MIN: usize = 256;
-/// The most pieces of a launch for each worker of the CPU: so many that a worker that begins late has its part.
-const PIECES_PER_WORKER: u32 = 8;
-
-/// Returns the number of cubes of a launch.
-#[inline]
-fn cubes<D: Definition>(prepared: &PreparedKernel, threads: Threads) -> CubeCount {
-    if D::PLAIN && prepared.pieces > 0 {
-        let cubes = threads.all().div_ceil(THREADS_MIN) as u64;
-        return CubeCount::d1(Ord::min(cubes, prepared.pieces.into()) as u32);
-    }
-    let mut cubes = [1; 3];
-    let counts = threads.counts[..D::AXES].iter().rev();
-    for ((cubes, count), threads) in cubes.iter_mut().zip(counts).zip(D::THREADS) {
-        // A device refuses more.
-        *cubes = u32::try_from(count.div_ceil(threads as usize)).unwrap_or(u32::MAX);
-    }
-    cubes.into()
+fn prepared<D: Definition>(stream: &Stream) -> Result<&KernelHandle, Error> {
+    stream.prepared::<D::Key>(|| kernel::<D::Key>().map_err(Error::from))
 }

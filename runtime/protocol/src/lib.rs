@@ -87,8 +87,8 @@ pub use id::{
     StreamId,
 };
 pub use kernel::{
-    AtomicElement, BackendKernel, BindingSpec, Cube, CubeShape, Kernel, NativeArgs, NativeKernel,
-    NativeView, ScalarSpec, Share, Signature, Source,
+    AnyCubes, AtomicElement, BackendKernel, BindingSpec, Cube, CubeShape, Kernel, NativeArgs,
+    NativeKernel, NativeView, ScalarSpec, Share, Signature, Source,
 };
 pub use landing::{Landed, Landing, VecLanding};
 pub use launch::{

@@ -183,17 +183,10 @@ fn program_is_preferred_to_a_closure() {
     let k = Builder::new("both", [4, 1, 1]);
     k.update("y", DType::U32).set(k.thread(), 7_u32);
     let program = Kernel::from_program("both", Arc::new(Program::Ssa(k.build().unwrap())));
-    let program = program.unwrap();
-    let kernel = program
-        .clone()
-        .only(millstream_protocol::Source::Native(Arc::new(|_, _| {
-            panic!("the closure runs");
-        })));
+    let closure = millstream_protocol::Source::Native(Arc::new(|_, _| panic!("the closure runs")));
     let rig = Rig::new(Sim::seed(1));
     let client = rig.device.new_client();
-    let kernel = client
-        .kernel(kernel.source(program.sources()[0].clone()))
-        .unwrap();
+    let kernel = client.kernel(program.unwrap().prefer(closure)).unwrap();
     let stream = client.new_stream();
     let y = stream.create(&[0_u32; 4]).unwrap();
     stream

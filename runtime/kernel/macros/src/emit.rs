@@ -268,7 +268,7 @@ fn definition(
         (None, 1) => [256, 1, 1],
         (None, _) => [32, 8, 1],
     };
-    let (checked, plain) = (!function.unchecked, function.cube.is_none());
+    let checked = !function.unchecked;
     let count = function.params.len() + axes;
     let buffers = function.buffers().map(|(name, of, mode)| {
         let text = name.to_string();
@@ -311,7 +311,6 @@ fn definition(
         const THREADS: [u32; 3] = [#x, #y, #z];
         const CHECKED: bool = #checked;
         const AXES: usize = #axes;
-        const PLAIN: bool = #plain;
         const SCALARS: usize = #count;
 
         fn trace(__k: ::millstream::__kernel::traced::Tracer<'_>) {
@@ -366,7 +365,7 @@ fn plain(function: &Function, generics: &Generics, uses: &[Use]) -> syn::Result<
     let indices = 0..scalar_types.len();
     let this = quote!(<#name<'static #(, #arguments)*> as ::millstream::__kernel::plain::Body>);
     let (thread, scalars, of_views) = (
-        quote!(::millstream::__kernel::plain::Thread),
+        quote!(::millstream::__kernel::plain::Thread<'_>),
         quote!(#this::Scalars),
         quote!(#this::Views<'_>),
     );
@@ -396,7 +395,7 @@ fn plain(function: &Function, generics: &Generics, uses: &[Use]) -> syn::Result<
 
             #[inline(always)]
             fn thread(
-                __thread: ::millstream::__kernel::plain::Thread,
+                __thread: ::millstream::__kernel::plain::Thread<'_>,
                 __scalars: Self::Scalars,
                 __views: Self::Views<'_>,
             ) {

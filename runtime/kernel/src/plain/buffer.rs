@@ -158,8 +158,26 @@ impl<T: Copy, const N: usize> Set for [T; N] {
     }
 }
 
-/// A view of a binding, or several.
-pub trait View<'a>: Copy {
+mod sealed {
+    /// Views are those of this module: the loop over the threads relies on what they say of their bindings.
+    pub trait Sealed {}
+}
+
+use sealed::Sealed;
+
+impl Sealed for () {}
+impl<A: Sealed, B: Sealed> Sealed for (A, B) {}
+impl<T> Sealed for In<'_, T> {}
+impl<T> Sealed for Along<'_, T> {}
+impl<T, const WHOLE: bool> Sealed for Own<'_, T, WHOLE> {}
+impl<T, const WHOLE: bool> Sealed for Shared<'_, T, WHOLE> {}
+impl<T> Sealed for Atomics<'_, T> {}
+
+/// A view of a binding, or nested pairs of views: of several bindings, in order. Sealed.
+pub trait View<'a>: Copy + Sealed {
+    /// The number of bindings.
+    const BINDINGS: usize;
+
     /// Adds the types and modes of the bindings.
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>);
 
@@ -186,6 +204,8 @@ pub trait View<'a>: Copy {
 }
 
 impl<'a> View<'a> for () {
+    const BINDINGS: usize = 0;
+
     fn add_bindings(_: &mut Vec<(DType, BufferMode)>) {}
 
     #[inline(always)]
@@ -193,6 +213,8 @@ impl<'a> View<'a> for () {
 }
 
 impl<'a, A: View<'a>, B: View<'a>> View<'a> for (A, B) {
+    const BINDINGS: usize = A::BINDINGS + B::BINDINGS;
+
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
         A::add_bindings(to);
         B::add_bindings(to);
@@ -201,7 +223,12 @@ impl<'a, A: View<'a>, B: View<'a>> View<'a> for (A, B) {
     #[inline(always)]
     unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
         // SAFETY: the caller's promises.
-        unsafe { (A::of(arguments, index), B::of(arguments, index + 1)) }
+        unsafe {
+            (
+                A::of(arguments, index),
+                B::of(arguments, index + A::BINDINGS),
+            )
+        }
     }
 
     #[inline(always)]
@@ -281,6 +308,8 @@ unsafe fn elements<'a, T: Element>(arguments: &NativeArgs<'a>, index: usize) -> 
 }
 
 impl<'a, T: Element + Number> View<'a> for In<'a, T> {
+    const BINDINGS: usize = 1;
+
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
         to.push((<T as Element>::DTYPE, BufferMode::Read));
     }
@@ -293,6 +322,8 @@ impl<'a, T: Element + Number> View<'a> for In<'a, T> {
 }
 
 impl<'a, T: Element + Number> View<'a> for Along<'a, T> {
+    const BINDINGS: usize = 1;
+
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
         to.push((<T as Element>::DTYPE, BufferMode::Read));
     }
@@ -316,6 +347,8 @@ impl<'a, T: Element + Number> View<'a> for Along<'a, T> {
 }
 
 impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> {
+    const BINDINGS: usize = 1;
+
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
         to.push((<T as Element>::DTYPE, mode(WHOLE)));
     }
@@ -341,6 +374,8 @@ impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> 
 }
 
 impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Shared<'a, T, WHOLE> {
+    const BINDINGS: usize = 1;
+
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
         to.push((<T as Element>::DTYPE, mode(WHOLE)));
     }
@@ -355,6 +390,8 @@ impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Shared<'a, T, WHOL
 }
 
 impl<'a, T: Element + Number> View<'a> for Atomics<'a, T> {
+    const BINDINGS: usize = 1;
+
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
         to.push((<T as Element>::DTYPE, BufferMode::Update));
     }
@@ -393,7 +430,7 @@ impl<T: Copy, const WHOLE: bool> Own<'_, T, WHOLE> {
     /// # Panics
     /// There is no such element.
     #[inline(always)]
-    pub fn get(&self, thread: Thread, at: &'static At) -> T {
+    pub fn get(&self, thread: Thread<'_>, at: &'static At) -> T {
         // SAFETY: the element exists, and only this thread of the launch accesses it (`View::of`).
         unsafe { self.place(thread, at).read() }
     }
@@ -403,13 +440,13 @@ impl<T: Copy, const WHOLE: bool> Own<'_, T, WHOLE> {
     /// # Panics
     /// There is no such element.
     #[inline(always)]
-    pub fn set(&self, thread: Thread, value: T, at: &'static At) {
+    pub fn set(&self, thread: Thread<'_>, value: T, at: &'static At) {
         // SAFETY: as in `get`.
         unsafe { self.place(thread, at).write(value) };
     }
 
     #[inline(always)]
-    fn place(&self, thread: Thread, at: &'static At) -> *mut T {
+    fn place(&self, thread: Thread<'_>, at: &'static At) -> *mut T {
         let index = thread.number();
         if index >= self.len {
             out_of_bounds(at, index, self.len);
@@ -476,6 +513,7 @@ impl<T: Number> Atomics<'_, T> {
     /// There is no such element.
     #[inline(always)]
     pub fn add<I: Int>(&self, index: I, value: T, at: &'static At) {
+        const { assert!(size_of::<T>() >= 4, "atomics have 4 or 8 bytes") };
         let place = self.0.place(index.index(), at);
         let sum = |bits| T::of_bits(bits).add(value).bits();
         // SAFETY: all accesses to the element are atomic (`View::of`).

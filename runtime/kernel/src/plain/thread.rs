@@ -1,19 +1,27 @@
 //! A thread, as views of buffers know it.
 
-/// A thread of a launch: its number, which no other thread has, and its position.
+use std::marker::PhantomData;
+
+/// A thread of a launch: its number, which no other thread has, and its position. It lives as long as the thread runs, so
+/// that no thread of another launch can have it: an access of [`Own`](super::Own) relies on it.
 #[derive(Clone, Copy)]
-pub struct Thread {
+pub struct Thread<'t> {
+    runs: PhantomData<&'t ()>,
     number: usize,
     /// The position along three axes, the slowest first. A launch with fewer axes has the last ones.
     position: [usize; 3],
     threads: usize,
 }
 
-impl Thread {
-    /// Returns a thread. Its number is that of no other thread of the launch.
+impl Thread<'_> {
+    /// Returns a thread, for the time that its body runs.
+    ///
+    /// # Safety
+    /// Its number is that of no other thread of the launch, and it does not outlive the call of its body.
     #[inline(always)]
-    pub(super) fn new(number: usize, position: [usize; 3], threads: usize) -> Self {
+    pub(super) unsafe fn new(number: usize, position: [usize; 3], threads: usize) -> Self {
         Self {
+            runs: PhantomData,
             number,
             position,
             threads,

@@ -18,7 +18,7 @@ pub trait Body: 'static {
     fn scalars(arguments: &NativeArgs<'_>) -> Self::Scalars;
 
     /// Runs one thread.
-    fn thread(thread: Thread, scalars: Self::Scalars, views: Self::Views<'_>);
+    fn thread(thread: Thread<'_>, scalars: Self::Scalars, views: Self::Views<'_>);
 }
 
 /// Runs the threads of one cube: an equal part of all threads of the launch. The scalars from `counts` on are the numbers
@@ -44,7 +44,8 @@ pub unsafe fn run<B: Body, const AXES: usize>(
     let views = unsafe { B::Views::of(arguments, 0) };
     // Up to here no access at a thread's own number needs a check, so the loop can be vectorized.
     let middle = Ord::max(Ord::min(end, views.shortest()), start);
-    let thread = |number, position| Thread::new(number, position, threads);
+    // SAFETY: each number is one of this cube's range and runs once; `Body::thread` cannot keep it.
+    let thread = |number, position| unsafe { Thread::new(number, position, threads) };
     for_each_row(start..middle, &counts, |numbers, [plane, row, first]| {
         for (offset, number) in numbers.enumerate() {
             // SAFETY: `number` is less than `middle`.
@@ -82,6 +83,6 @@ fn for_each_row<const AXES: usize>(
 
 /// Runs a thread beyond the shortest buffer. Not inlined: most such threads do nothing.
 #[inline(never)]
-fn run_one<B: Body>(thread: Thread, scalars: B::Scalars, views: B::Views<'_>) {
+fn run_one<B: Body>(thread: Thread<'_>, scalars: B::Scalars, views: B::Views<'_>) {
     B::thread(thread, scalars, views);
 }

@@ -99,6 +99,12 @@ pub struct CubeShape {
     pub shared_bytes: u32,
 }
 
+/// An option of a kernel ([`Kernel::with`]): its native source divides the work of a launch by the index of the cube among
+/// their number, whatever that is, and takes nothing else from the cube. A device whose threads are the host's may then run
+/// it as fewer cubes than the launch has, which saves calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AnyCubes;
+
 impl Default for CubeShape {
     fn default() -> Self {
         Self {
@@ -344,9 +350,9 @@ impl Kernel {
         self.source(Source::Text { kind, text })
     }
 
-    /// Replaces the sources by this one.
-    pub fn only(mut self, source: Source) -> Self {
-        self.sources = vec![source];
+    /// Adds a source before all others: a device that understands it takes it.
+    pub fn prefer(mut self, source: Source) -> Self {
+        self.sources.insert(0, source);
         self
     }
 
