@@ -152,6 +152,24 @@ impl Threads {
     }
 }
 
+/// Writes the words of a launch. Their number is a constant, so they need no loop.
+///
+/// # Errors
+/// The kernel has another number of words.
+#[inline(always)]
+pub fn write_words<const N: usize>(
+    writer: &mut ArgumentWriter<'_, '_>,
+    words: [u64; N],
+) -> Result<(), Box<Error>> {
+    match writer.words_in_place().map(<&mut [u64; N]>::try_from) {
+        Some(Ok(room)) => {
+            *room = words;
+            Ok(())
+        }
+        _ => writer.words(&words),
+    }
+}
+
 /// Launches a kernel with this number of threads.
 ///
 /// # Errors

@@ -329,7 +329,7 @@ fn definition(
             __writer: &mut ::millstream::kernel::ArgumentWriter<'_, 'h>,
         ) -> ::core::result::Result<(), ::std::boxed::Box<::millstream::Error>> {
             #(::millstream::Argument::write(&#written, __writer)?;)*
-            __writer.words(&[#(#values,)* #(#lens,)* #(#counts,)*])
+            ::millstream::__kernel::call::write_words(__writer, [#(#values,)* #(#lens,)* #(#counts,)*])
         }
     }
 }

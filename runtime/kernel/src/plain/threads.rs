@@ -47,10 +47,12 @@ pub unsafe fn run<B: Body, const AXES: usize>(
     // SAFETY: each number is one of this cube's range and runs once; `Body::thread` cannot keep it.
     let thread = |number, position| unsafe { Thread::new(number, position, threads) };
     for_each_row(start..middle, &counts, |numbers, [plane, row, first]| {
-        for (offset, number) in numbers.enumerate() {
+        let before = numbers.start.wrapping_sub(first);
+        for number in numbers {
             // SAFETY: `number` is less than `middle`.
             unsafe { views.assume(number) };
-            B::thread(thread(number, [plane, row, first + offset]), scalars, views);
+            let column = number.wrapping_sub(before);
+            B::thread(thread(number, [plane, row, column]), scalars, views);
         }
     });
     for_each_row(middle..end, &counts, |numbers, [plane, row, first]| {
