@@ -8,8 +8,8 @@ use crate::{Element, Error, Handle, Int, Stream};
 const SHARED_BINS: usize = 2048;
 /// The most cubes: a little more than the largest GPUs run at once.
 const CUBES_MAX: usize = 2048;
-/// The elements that each thread has at least, before there are more cubes: so many that the addition of the bins of cubes
-/// takes a small part of the time.
+/// The fewest elements of a thread before there are more cubes: enough that adding up the bins of the cubes takes a small
+/// part of the time.
 const ELEMENTS_MIN: usize = 64;
 /// The bins that a thread of the CPU counts in an array.
 const LOCAL_BINS: usize = 256;

@@ -247,7 +247,7 @@ fn races_are_reported_with_both_lines_by_any_seed() {
             panic!("{:?}, seed {seed}: {found:?}", race.sites);
         };
         race.assert_is(mistake);
-        // The data is poisoned as well, so that nobody overlooks it.
+        // The data is poisoned as well, so that a program sees it without the findings.
         let error = output.unwrap_err().to_string();
         assert!(error.contains(&mistake.to_string()), "seed {seed}: {error}");
     }

@@ -158,7 +158,7 @@ pub enum Statement {
     If(Expr, Vec<Statement>, Option<Vec<Statement>>),
     Match(Expr, Vec<Arm>),
     For(LoopId, Var, Range, Vec<Statement>),
-    /// At most so many times, which the variable counts.
+    /// At most this number of times, which the variable counts.
     While(LoopId, Var, u64, Option<Expr>, Vec<Statement>),
     /// Likewise.
     Loop(LoopId, Var, u64, Vec<Statement>),

@@ -57,10 +57,11 @@ pub(super) unsafe fn copy_shared<T: Element>(from: *const T, to: *mut T, n: usiz
         done = lead.min(n);
         let bytes = (n - done) * size_of::<T>() / TURN * TURN;
         if bytes > 0 {
-            // SAFETY: the caller's promise. The instructions do what a loop of relaxed atomic accesses to the elements may do:
-            // a processor with AVX performs a VEX-encoded aligned access to 16 bytes atomically (Intel's manual, volume 3,
-            // "Guaranteed atomic operations"; AMD's, volume 2, "Access atomicity"), and elements are aligned, so that each
-            // lies in one of them. One side is aligned to 16 bytes, the one that other threads may access.
+            // The instructions do what a loop of relaxed atomic accesses to the elements may do: a processor with AVX performs a
+            // VEX-encoded aligned access to 16 bytes atomically (Intel's manual, volume 3, "Guaranteed atomic operations";
+            // AMD's, volume 2, "Access atomicity"), and elements are aligned, so that each lies in one of them.
+            //
+            // SAFETY: the caller's promise; the side that other threads may access is aligned to 16 bytes.
             unsafe {
                 let (from, to) = (from.add(done).cast::<u8>(), to.add(done).cast::<u8>());
                 match from.addr() == shared + done * size_of::<T>() {
