@@ -303,6 +303,45 @@ pub fn generics_match(device: &Device) -> Checked {
     equal("y of f64", &stream.read(&y).wait()?, &expected)
 }
 
+/// What was read of a variable does not change with it.
+#[kernel]
+pub fn copies(results: &mut [u32]) {
+    let i = thread() as u32;
+    let mut array = [i, 1, 2];
+    let mut pair = (array, i);
+    let (before, alone) = (array, [i]);
+    array[0] += 10;
+    pair.0[1] = 7;
+    let (inner, number) = pair;
+    pair = (array, number + 1);
+    let mut other = before;
+    other[2] = 9;
+    results[4 * thread()] = before[0] + 100 * array[0] + 10_000 * inner[1];
+    results[4 * thread() + 1] = pair.0[0] + 100 * pair.1 + 10_000 * before[2];
+    results[4 * thread() + 2] = other[2] + 10 * inner[0];
+    results[4 * thread() + 3] = (alone.len() + array.len()) as u32 + alone[0];
+}
+
+/// Compares `copies` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn copies_match(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let of = |i: u32| {
+        [
+            i + 100 * (i + 10) + 10_000 * 7,
+            (i + 10) + 100 * (i + 1) + 10_000 * 2,
+            9 + 10 * i,
+            4 + i,
+        ]
+    };
+    let expected: Vec<u32> = (0..50).flat_map(of).collect();
+    let mut results = stream.create(&[0; 200])?;
+    copies(&mut results).launch(&stream, 50)?;
+    equal("results", &stream.read(&results).wait()?, &expected)
+}
+
 /// Jumps to labels, and helper functions that return from within loops.
 #[kernel]
 pub fn jumps(results: &mut [u32]) {

@@ -59,6 +59,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("helpers", language::helpers_match),
     ("generics", language::generics_match),
     ("positions", language::positions_match),
+    ("copies", language::copies_match),
     ("jumps", language::jumps_match),
     ("types", language::types_match),
     ("kernels: reductions", library::reductions_match),

@@ -78,7 +78,6 @@ pub(crate) fn of_struct(item: &ItemStruct) -> Result<TokenStream> {
                 }
 
                 fn assign(self, value: Self) {
-                    let value = Traced::load(value);
                     #(Traced::assign(self.#names, value.#names);)*
                 }
             }

@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{MemoryRef, Val};
+use millstream_ir::ssa::{MemoryRef, Operand, Val};
 
-use super::{Traced, Tracer, V};
+use super::{Traced, Tracer, V, lit};
 use crate::number::{Int, Number, Scalar};
 
 /// Memory that a kernel accesses by index.
@@ -15,6 +15,11 @@ pub trait Memory<'k>: Copy {
     /// Returns the memory.
     #[doc(hidden)]
     fn memory(self) -> MemoryRef<'k>;
+
+    /// Returns the number of elements.
+    fn length(self, k: Tracer<'k>) -> V<'k, usize> {
+        V::new(k.builder.len(self.memory()))
+    }
 }
 
 /// A buffer.
@@ -31,6 +36,7 @@ pub struct Group<'k, T, const N: usize> {
 
 /// An array of a thread.
 pub struct Array<'k, T, const N: usize> {
+    k: Tracer<'k>,
     memory: MemoryRef<'k>,
     of: PhantomData<fn() -> T>,
 }
@@ -55,7 +61,27 @@ macro_rules! memories {
     )*};
 }
 
-memories!(Buffer, Group const N, Array const N);
+memories!(Buffer, Group const N);
+
+impl<T, const N: usize> Clone for Array<'_, T, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const N: usize> Copy for Array<'_, T, N> {}
+
+impl<'k, T: Scalar, const N: usize> Memory<'k> for Array<'k, T, N> {
+    type Element = T;
+
+    fn memory(self) -> MemoryRef<'k> {
+        self.memory
+    }
+
+    fn length(self, k: Tracer<'k>) -> V<'k, usize> {
+        lit(k, N)
+    }
+}
 
 /// Returns an index as the program has it.
 fn index<T: Int>(index: V<'_, T>) -> Val<'_> {
@@ -91,7 +117,7 @@ impl<'k, T: Number> Buffer<'k, T> {
 
 /// Returns the number of elements.
 pub fn len<'k>(k: Tracer<'k>, of: impl Memory<'k>) -> V<'k, usize> {
-    V::new(k.builder.len(of.memory()))
+    of.length(k)
 }
 
 /// An array that the threads of a cube share. Its content is undefined at first.
@@ -111,6 +137,9 @@ impl<T: Scalar, const N: usize> Group<'_, T, N> {
         self.memory().add(index(at), value.val());
     }
 }
+
+/// The most elements that are copied one by one, and not by a loop.
+const UNROLLED_MAX: usize = 16;
 
 /// Returns an array with these elements.
 pub fn array<'k, T: Scalar, const N: usize>(
@@ -139,16 +168,21 @@ impl<'k, T: Scalar, const N: usize> Traced<'k> for Array<'k, T, N> {
         let len = u32::try_from(N.max(2)).unwrap_or(u32::MAX);
         let memory = k.builder.local("array", T::DTYPE, len);
         let of = PhantomData;
-        Self { memory, of }
+        Self { k, memory, of }
     }
 
     fn load(self) -> Self {
-        self
+        // The variable may change, and what was read of it does not.
+        self.fresh(self.k)
     }
 
     fn assign(self, value: Self) {
-        for at in 0..N as i64 {
-            self.memory.set(at, value.memory.get(at));
+        let copy = |at: Operand<'k>| self.memory.set(at, value.memory.get(at));
+        if N <= UNROLLED_MAX {
+            (0..N as i64).for_each(|at| copy(at.into()));
+        } else {
+            let all = self.k.builder;
+            all.range(0, N as i64, 1, |at| copy(at.into()));
         }
     }
 }

@@ -135,7 +135,7 @@ pub trait Traced<'k>: Copy {
     fn unset(k: Tracer<'k>) -> Self;
     /// Returns what a variable holds now.
     fn load(self) -> Self;
-    /// Sets a variable.
+    /// Sets a variable to what was loaded, or is no variable.
     fn assign(self, value: Self);
 
     /// Returns a new variable that holds this.
@@ -188,8 +188,6 @@ macro_rules! tuples {
             }
 
             fn assign(self, value: Self) {
-                // All parts of the value are read before one is set: they may be of the same variable.
-                let value = value.load();
                 $(self.$index.assign(value.$index);)*
             }
         }
