@@ -251,7 +251,9 @@ fn function_of(kernel: &Kernel) -> Option<&Function> {
 
 #[cfg(test)]
 mod tests {
-    use crate::id::{QueueId, SlotId};
+    use millstream_sync::slots::SlotId;
+
+    use crate::id::QueueId;
 
     use super::*;
 

@@ -82,7 +82,14 @@ impl Text {
                     literal.push(letter);
                 }
                 '{' => {
-                    let spec: String = rest.by_ref().take_while(|letter| *letter != '}').collect();
+                    let mut spec = String::new();
+                    loop {
+                        match rest.next() {
+                            Some('}') => break,
+                            Some(letter) => spec.push(letter),
+                            None => return Err("has a `{` without `}`: write `{{`".to_owned()),
+                        }
+                    }
                     pieces.push(Piece::Literal(std::mem::take(&mut literal)));
                     let parsed = Spec::parse(&spec);
                     pieces.push(Piece::Value(parsed.ok_or_else(|| {
@@ -221,8 +228,7 @@ impl Spec {
             }
         };
         let is_number = dtype != DType::Bool;
-        let is_finite = text.contains(|letter: char| letter.is_ascii_digit());
-        zeros &= is_number && is_finite;
+        zeros &= is_number;
         let mut sign = "";
         if is_number && let Some(positive) = text.strip_prefix('-') {
             (sign, text) = ("-", positive.to_owned());

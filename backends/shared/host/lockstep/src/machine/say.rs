@@ -20,11 +20,11 @@ impl Machine<'_> {
             let thread = (self.first + thread) as u32;
             function.position_of(thread, [x, y, z], self.cube.counts())
         };
-        if said.fails {
+        if said.fails
+            && let Some(thread) = active.threads().next()
+        {
             let place = function.place(said.line);
-            for thread in active.threads().take(1) {
-                panic!("{}, in {}{place}", text(thread), position(thread));
-            }
+            panic!("{}, in {}{place}", text(thread), position(thread));
         }
         let Some(lines) = self.lines else {
             return;
