@@ -441,3 +441,37 @@ fn recordings_print_at_each_replay(#[values(Way::Cpu, Way::Sim)] way: Way) {
     let texts: Vec<_> = lines.iter().map(|line| &*line.text).collect();
     assert_eq!(texts, ["0", "1", "0", "0", "1", "0"]);
 }
+
+/// The CPU's columns take its threads as rows and columns.
+#[kernel]
+fn divided(x: &mut [u32]) {
+    let i = thread();
+    let (row, column) = (i / 16, i % 16);
+    x[i] = (row + column) as u32;
+    if column == 3 && row % 4 == 1 {
+        println!("{row} {column} {}", x[i]);
+    }
+}
+
+#[rstest]
+fn numbers_of_threads_are_not_those_of_columns(
+    #[values(Way::Cpu, Way::Columns, Way::Sim)] way: Way,
+) {
+    let device = way.open();
+    let stream = device.new_stream();
+    let mut x = stream.create(&[0_u32; 300]).unwrap();
+    way.launch(&stream, &divided(&mut x), 300).unwrap();
+    let lines = stream.printed().wait().unwrap();
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| (line.thread.as_ref().unwrap().0[0], &*line.text))
+        .collect();
+    let expected = [
+        (19, "1 3 4"),
+        (83, "5 3 8"),
+        (147, "9 3 12"),
+        (211, "13 3 16"),
+        (275, "17 3 20"),
+    ];
+    assert_eq!(lines, expected);
+}
