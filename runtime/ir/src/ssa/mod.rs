@@ -38,12 +38,14 @@ mod builder;
 mod check;
 mod handles;
 mod parse;
+mod say;
 mod text;
 mod uniform;
 
 pub use builder::Builder;
 pub use handles::{MemoryRef, Operand, Val, Var};
 pub use parse::parse;
+pub use say::{Say, Text, ThreadPosition};
 
 use crate::named::named;
 use crate::nest::BufferMode;
@@ -306,6 +308,9 @@ pub enum Stmt {
     Return,
     /// Waits until all threads of the cube are here, and makes their stores visible.
     Barrier,
+    /// Prints a text with values, or fails the launch. No effect on control flow: the checks behind a failure see threads that
+    /// go on.
+    Say(Box<Say>),
     /// The statements from here on come from this line of [`Function::file`]; 0 if unknown. No effect.
     Line(u32),
 }

@@ -8,6 +8,7 @@ mod gate;
 mod memory;
 mod operators;
 mod parameters;
+mod say;
 mod value;
 
 pub(crate) use control::trace;
@@ -20,4 +21,5 @@ pub use gate::{Gate, size_of_output};
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
 pub use operators::*;
 pub use parameters::Numbers;
+pub use say::said;
 pub use value::{Jump, Kind, Of, Traced, Tracer, V, lit, never};

@@ -86,6 +86,10 @@ fn walk(steps: &mut Steps, visitor: &mut impl Visitor) {
                 }
                 visitor.operand(value);
             }
+            Step::Say(said) => {
+                let values = said.values.iter_mut();
+                values.for_each(|(_, value)| visitor.operand(value));
+            }
             Step::Reduce { to, of, .. } => {
                 visitor.operand(of);
                 visitor.operand(to);
