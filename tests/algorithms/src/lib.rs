@@ -2,6 +2,7 @@
 //!
 //! [`ALL`] has them by name: a suite of a device runs each.
 
+pub mod atomics;
 pub mod convolution;
 pub mod cubecl_book;
 pub mod fluid;
@@ -62,6 +63,10 @@ pub const ALL: &[(&str, Check)] = &[
     ("copies", language::copies_match),
     ("jumps", language::jumps_match),
     ("types", language::types_match),
+    ("queues", atomics::queues_match),
+    ("components", atomics::components_match),
+    ("extrema", atomics::extrema_match),
+    ("atomics", atomics::operations_match),
     ("kernels: reductions", library::reductions_match),
     ("kernels: scans", library::scans_match),
     ("kernels: sorts", library::sorts_match),

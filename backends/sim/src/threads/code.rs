@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
-use millstream_ir::{BinaryOp, scalar};
+use millstream_ir::ssa::{AtomicOp, Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use millstream_ir::scalar;
 
 use super::mistake::SourceLine;
 
@@ -27,11 +27,11 @@ pub(super) enum Step {
         to: Place,
         value: ValueId,
     },
-    /// Replaces an element by the result of `f` on it and a value, atomically.
-    Update {
-        to: Place,
-        f: scalar::Binary,
+    /// An atomic operation.
+    Atomic {
         value: ValueId,
+        op: AtomicOp,
+        on: Place,
     },
     /// Waits for all threads of the cube.
     Barrier,
@@ -200,12 +200,6 @@ impl Writer<'_> {
                 let (to, value) = ((*to, *at), *value);
                 self.push(Step::Store { to, value });
             }
-            Stmt::AtomicAdd { to, at, value } => {
-                let dtype = self.function.values[*value as usize].dtype;
-                let f = scalar::binary(BinaryOp::Add, dtype).expect(CHECKED);
-                let (to, value) = ((*to, Some(*at)), *value);
-                self.push(Step::Update { to, f, value });
-            }
             Stmt::If {
                 condition,
                 then,
@@ -297,6 +291,10 @@ impl Writer<'_> {
                     f,
                     of,
                 });
+            }
+            Op::Atomic(op, memory, at) => {
+                let (op, on) = (*op, (*memory, Some(*at)));
+                return Ok(Step::Atomic { value, op, on });
             }
             Op::Const(bits) => Compute::Const(*bits),
             Op::Scalar(index) => Compute::Scalar(*index),

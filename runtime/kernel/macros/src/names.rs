@@ -22,6 +22,21 @@ pub(crate) const METHODS: &[(&str, &str, usize)] = &[
     ("wrapping_sub", "sub", 1),
 ];
 
+/// Atomic operations on elements: the name, and the number of arguments.
+pub(crate) const ATOMICS: &[(&str, usize)] = &[
+    ("compare_exchange", 2),
+    ("fetch_add", 1),
+    ("fetch_and", 1),
+    ("fetch_max", 1),
+    ("fetch_min", 1),
+    ("fetch_or", 1),
+    ("fetch_sub", 1),
+    ("fetch_xor", 1),
+    ("load", 0),
+    ("store", 1),
+    ("swap", 1),
+];
+
 /// Functions of threads that work together: the name, and the number of arguments.
 pub(crate) const OF_CUBES: &[(&str, usize)] = &[
     ("barrier", 0),

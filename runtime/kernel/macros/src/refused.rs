@@ -75,8 +75,14 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
         | "saturating_sub" | "saturating_mul" | "overflowing_add" | "overflowing_sub"
         | "overflowing_mul" => OF_INTEGERS,
         "await" => "kernels are not `async`: their launch is",
-        "load" | "store" | "fetch_sub" | "fetch_max" | "fetch_min" | "compare_exchange" => {
-            "atomics of kernels add: `bins[i].fetch_add(1)`"
+        "load" | "store" => {
+            "an atomic is an element of a buffer `&[Atomic<T>]` or of a shared array: `x[i].load()`"
+        }
+        "compare_exchange_weak" | "compare_and_swap" => {
+            "kernels have `x[i].compare_exchange(expected, new)`, which returns the value before"
+        }
+        "fetch_update" | "fetch_nand" => {
+            "kernels have no `fetch_update` and `fetch_nand`: loop with `x[i].compare_exchange(expected, new)`"
         }
         _ => return None,
     })

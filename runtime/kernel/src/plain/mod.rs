@@ -2,6 +2,7 @@
 //!
 //! `traced` has functions of the same names and shapes, which add to a program. The macro writes one body for each.
 
+mod atomics;
 mod buffer;
 mod functions;
 mod operators;
@@ -9,6 +10,7 @@ mod ranges;
 mod thread;
 mod threads;
 
+pub(crate) use atomics::check_size;
 pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
 pub use functions::*;
 pub use operators::*;

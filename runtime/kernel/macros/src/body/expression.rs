@@ -243,15 +243,8 @@ impl Body<'_> {
         if name == "len" && given == 0 {
             return self.length(&it.receiver);
         }
-        if name == "fetch_add" && given == 1 {
-            let receiver = match &*it.receiver {
-                Expr::Index(index) => index,
-                other => {
-                    let why = "an atomic is an element of a buffer `&[Atomic<T>]` or of a shared array: `bins[i].fetch_add(1)`";
-                    return self.refuse(other, why);
-                }
-            };
-            return self.atomic_add(receiver, &it.args[0]);
+        if let Some(atomic) = self.atomic(it) {
+            return atomic;
         }
         if name == "clamp" && given == 2 {
             let (min, max) = (self.path(span, "min"), self.path(span, "max"));
@@ -497,7 +490,7 @@ impl Body<'_> {
                 self.uses[number].elsewhere = true;
                 match (form, mode) {
                     (Form::Traced, _) => quote!(#inner),
-                    (Form::Plain, Mode::Read) => quote!(&#inner),
+                    (Form::Plain, Mode::Read | Mode::Atomic) => quote!(&#inner),
                     (Form::Plain, _) => quote!(&mut #inner),
                 }
             }

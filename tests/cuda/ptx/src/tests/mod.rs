@@ -295,7 +295,7 @@ fn unsupported_text_is_an_error_with_its_line() {
         ("call helper;", "helper"),
         ("bar.sync 0, 64;", "barriers of all threads"),
         ("shfl.sync.up.b32 %r1, %r2, 1, 0, -1;", "shuffle mode"),
-        ("atom.global.cas.b32 %r1, [%rd1], 0, 1;", "atomic additions"),
+        ("atom.global.inc.u32 %r1, [%rd1], 7;", "atomic operation"),
         ("cvt.rn.f16x2.f32 %r1, %f1, %f2;", "f16x2"),
         ("membar.gl;", "`membar.gl`"),
         ("min.ftz.f32 %f1, %f2, %f2;", "min.ftz.f32"),
