@@ -7,9 +7,18 @@
 //! | [`traced`] | the kernel as a program, for all other devices |
 //! | [`call`] | typed launches |
 
+mod math;
 pub mod call;
 pub mod number;
 pub mod plain;
 pub mod traced;
 
 pub use millstream_kernel_macros::kernel;
+
+// The path in what `#[kernel]` writes, for the helper functions of this crate.
+extern crate self as millstream;
+
+#[doc(hidden)]
+pub mod __kernel {
+    pub use crate::{call, number, plain, traced};
+}

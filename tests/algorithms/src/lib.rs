@@ -9,6 +9,7 @@ pub mod fluid;
 pub mod language;
 pub mod library;
 pub mod maps;
+pub mod math;
 pub mod options;
 pub mod rays;
 pub mod rodinia;
@@ -67,6 +68,8 @@ pub const ALL: &[(&str, Check)] = &[
     ("components", atomics::components_match),
     ("extrema", atomics::extrema_match),
     ("atomics", atomics::operations_match),
+    ("functions of floats", math::floats_match),
+    ("functions of integers", math::integers_match),
     ("kernels: reductions", library::reductions_match),
     ("kernels: scans", library::scans_match),
     ("kernels: sorts", library::sorts_match),

@@ -68,11 +68,8 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
             "kernels have no functions of whole buffers: write a loop over indices"
         }
         "into" | "try_into" => "kernels cast with `as`: `x as f32`",
-        "powi" | "pow" => {
-            "kernels have no powers of integers: multiply in a loop, or `x.powf(n as f32)`"
-        }
-        "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "saturating_add"
-        | "saturating_sub" | "saturating_mul" | "overflowing_add" | "overflowing_sub"
+        "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "saturating_mul"
+        | "overflowing_add" | "overflowing_sub"
         | "overflowing_mul" => OF_INTEGERS,
         "await" => "kernels are not `async`: their launch is",
         "load" | "store" => {

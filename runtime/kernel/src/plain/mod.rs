@@ -5,6 +5,7 @@
 mod atomics;
 mod buffer;
 mod functions;
+mod math;
 mod operators;
 mod ranges;
 mod thread;
@@ -13,6 +14,7 @@ mod threads;
 pub(crate) use atomics::check_size;
 pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
 pub use functions::*;
+pub use math::*;
 pub use operators::*;
 pub use ranges::{inclusive, range, reversed, steps};
 pub use thread::Thread;

@@ -6,6 +6,7 @@ mod atomics;
 mod control;
 mod functions;
 mod gate;
+mod math;
 mod memory;
 mod operators;
 mod parameters;
@@ -18,6 +19,7 @@ pub use control::{
     repeat, when, while_loop,
 };
 pub use functions::*;
+pub use math::*;
 pub use gate::{Gate, size_of_output};
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
 pub use operators::*;

@@ -12,7 +12,7 @@ use syn::{
 use super::cheap::{is_assignment, is_cheap};
 use super::memory::{root, single};
 use super::{Body, Form};
-use crate::names::{METHODS, OF_CUBES};
+use crate::names::{COMPOSED, METHODS, OF_CUBES};
 use crate::refused;
 use crate::scope::Local;
 use crate::signature::Mode;
@@ -256,7 +256,11 @@ impl Body<'_> {
             let (ne, value) = (self.path(span, "ne"), self.expression(&it.receiver));
             return quote_spanned!(span=> { let __value = #value; #ne(__value, __value) });
         }
-        let Some((_, function, wanted)) = METHODS.iter().find(|(method, ..)| *method == name)
+        let composed = COMPOSED.iter().find(|(method, _)| *method == name);
+        let method = METHODS.iter().find(|(method, ..)| *method == name);
+        let Some((function, wanted)) = composed
+            .map(|(name, wanted)| (name, wanted))
+            .or(method.map(|(_, function, wanted)| (function, wanted)))
         else {
             return match refused::method(&name) {
                 Some(why) => self.refuse(&it.method, why),
@@ -271,7 +275,8 @@ impl Body<'_> {
         let function = self.path(it.method.span(), function);
         let receiver = self.expression(&it.receiver);
         let arguments = self.arguments(&it.args);
-        quote_spanned!(span=> #function(#receiver #(, #arguments)*))
+        let k = (composed.is_some() && self.is_traced()).then(|| quote!(__k,));
+        quote_spanned!(span=> #function(#k #receiver #(, #arguments)*))
     }
 
     /// Rewrites `x.len()`.
