@@ -23,8 +23,7 @@ mod constants {
         pub(crate) const MIDDLE: u64 = 0x3fe6_a09e_667f_3bcd;
         pub(crate) const DIGITS: u64 = 52;
         pub(crate) const BIAS: i64 = 1023;
-        pub(crate) const LOG10_2: [f64; 2] =
-            [3.010_299_956_638_391_4e-1, 1.420_502_322_726_61e-13];
+        pub(crate) const LOG10_2: [f64; 2] = [3.010_299_956_638_391_4e-1, 1.420_502_322_726_61e-13];
         pub(crate) const EXP2_ENDS: [f64; 2] = [-1100.0, 1030.0];
     }
 }

@@ -76,9 +76,9 @@ pub fn of_floats_by_cubes<T: Float>(x: &[T], y: &[T], n: &[i32], results: &mut [
     let i = thread();
     if i < x.len() {
         let all = functions_of_a_float(x[i], y[i], n[i]);
-    for k in 0..RESULTS {
-        results[i * RESULTS + k] = all[k];
-    }
+        for k in 0..RESULTS {
+            results[i * RESULTS + k] = all[k];
+        }
     }
 }
 
@@ -278,7 +278,9 @@ fn operands<T: Checks>(random: usize) -> (Vec<T>, Vec<T>, Vec<i32>) {
     }
     let powers = [0, 1, 2, 3, 4, 5, 7, 10, 31, 100, 12345, i32::MAX];
     let n = (0..pairs.len()).map(|at| powers[at % 12] * if at % 5 < 2 { -1 } else { 1 });
-    let n = n.map(|it| if it == -i32::MAX { i32::MIN } else { it }).collect();
+    let n = n
+        .map(|it| if it == -i32::MAX { i32::MIN } else { it })
+        .collect();
     let (x, y) = pairs.into_iter().unzip();
     (x, y, n)
 }
@@ -304,7 +306,8 @@ fn check_floats<T: Checks>(device: &Device, random: usize) -> Checked {
                 let (given, expected_value) = (results[at * RESULTS + nth], (expected.of)(x, y, n));
                 let apart = distance(given, expected_value);
                 // Signs of zeros are those of Rust.
-                let is_same_sign = given.is_nan() || given.bits() >> 63 == expected_value.bits() >> 63;
+                let sign = |it: T| it.bits() >> (8 * size_of::<T>() - 1);
+                let is_same_sign = given.is_nan() || sign(given) == sign(expected_value);
                 if apart > expected.units && !measures || !is_same_sign {
                     let name = expected.name;
                     return Err(format!(
@@ -372,9 +375,9 @@ pub fn of_integers_by_cubes<T: Int>(x: &[T], y: &[T], n: &[u32], results: &mut [
     let i = thread();
     if i < x.len() {
         let all = functions_of_an_integer(x[i], y[i], n[i]);
-    for k in 0..INTEGER_RESULTS {
-        results[i * INTEGER_RESULTS + k] = all[k];
-    }
+        for k in 0..INTEGER_RESULTS {
+            results[i * INTEGER_RESULTS + k] = all[k];
+        }
     }
 }
 

@@ -4,11 +4,11 @@
 mod atomics;
 mod random;
 
+pub use atomics::atomics;
 use millstream_ir::CompareOp;
 use millstream_ir::DType;
 use millstream_ir::ssa::{Builder, Function};
 use millstream_ir_text::threads;
-pub use atomics::atomics;
 pub use random::{Random, random};
 
 use crate::data::elements;

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_ir::ssa::{AtomicOp, Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
 use millstream_ir::scalar;
+use millstream_ir::ssa::{
+    AtomicOp, Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId,
+};
 
 use super::mistake::SourceLine;
 

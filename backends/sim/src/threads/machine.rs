@@ -229,13 +229,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn atomic(
-        &mut self,
-        thread: &mut Thread,
-        value: ValueId,
-        op: AtomicOp,
-        on: Place,
-    ) -> Ran<()> {
+    fn atomic(&mut self, thread: &mut Thread, value: ValueId, op: AtomicOp, on: Place) -> Ran<()> {
         let kind = match op {
             AtomicOp::Load => AccessKind::AtomicLoad,
             _ => AccessKind::Atomic,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Array, AtomicOp, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Scalar, Scope, Stmt,
-    Type, ValueId,
+    Array, AtomicOp, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Scalar, Scope,
+    Stmt, Type, ValueId,
 };
 use crate::nest::BufferMode;
 use crate::scalar::Number;

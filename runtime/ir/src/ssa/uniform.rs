@@ -178,7 +178,9 @@ impl<'a> Analysis<'a> {
         let mut same = true;
         op.each_operand(|value| same &= self.same(value));
         match op {
-            Op::Position(Position::Thread, _) | Op::Reduce(Scope::Row, ..) | Op::Atomic(..) => false,
+            Op::Position(Position::Thread, _) | Op::Reduce(Scope::Row, ..) | Op::Atomic(..) => {
+                false
+            }
             Op::Reduce(Scope::Cube, ..) => true,
             Op::Load(Memory::Local(local), _) => same && self.locals[usize::from(*local)],
             Op::Load(Memory::Param(param), _) => {

@@ -69,8 +69,7 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
         }
         "into" | "try_into" => "kernels cast with `as`: `x as f32`",
         "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "saturating_mul"
-        | "overflowing_add" | "overflowing_sub"
-        | "overflowing_mul" => OF_INTEGERS,
+        | "overflowing_add" | "overflowing_sub" | "overflowing_mul" => OF_INTEGERS,
         "await" => "kernels are not `async`: their launch is",
         "load" | "store" => {
             "an atomic is an element of a buffer `&[Atomic<T>]` or of a shared array: `x[i].load()`"

@@ -23,11 +23,7 @@ macro_rules! integers {
 /// Memory with atomic operations on its elements. Each returns what the element was before.
 pub trait Atomics<'k>: Memory<'k, Element: Number> {
     /// Adds to an element.
-    fn fetch_add<I: Int>(
-        self,
-        at: V<'k, I>,
-        value: V<'k, Self::Element>,
-    ) -> V<'k, Self::Element> {
+    fn fetch_add<I: Int>(self, at: V<'k, I>, value: V<'k, Self::Element>) -> V<'k, Self::Element> {
         const { check_size::<Self::Element>() };
         V::new(self.memory().add(index(at), value.val()))
     }
@@ -50,11 +46,7 @@ pub trait Atomics<'k>: Memory<'k, Element: Number> {
     }
 
     /// Subtracts from an element.
-    fn fetch_sub<I: Int>(
-        self,
-        at: V<'k, I>,
-        value: V<'k, Self::Element>,
-    ) -> V<'k, Self::Element>
+    fn fetch_sub<I: Int>(self, at: V<'k, I>, value: V<'k, Self::Element>) -> V<'k, Self::Element>
     where
         Self::Element: Int,
     {

@@ -38,8 +38,6 @@ composed! {
     fract(a);
     /// 1 with the sign, or NaN.
     signum(a);
-    /// `a` with the sign of `of`.
-    copysign(a, of);
     /// The length of the hypotenuse.
     hypot(a, b);
     /// The tangent of radians.
@@ -62,6 +60,13 @@ composed! {
     log2(a);
     /// The logarithm to the base 10.
     log10(a);
+}
+
+/// `a` with the sign of `of`: by the bits of the type, since a device may lose the sign of a NaN in a cast.
+pub fn copysign<'k, T: Float>(k: Tracer<'k>, a: V<'k, T>, of: V<'k, T>) -> V<'k, T> {
+    let [a, of] = [a, of].map(|it| it.val().bits(T::DTYPE.unsigned()));
+    let sign = k.builder.bits(a.of(), 1 << (width(T::DTYPE) - 1));
+    V::new(((a & !sign) | (of & sign)).bits(T::DTYPE))
 }
 
 /// `1 / a`.
@@ -91,20 +96,18 @@ pub fn sin_cos<'k, T: Float>(_: Tracer<'k>, a: V<'k, T>) -> (V<'k, T>, V<'k, T>)
     (sin(a), cos(a))
 }
 
-/// The most products of a power whose exponent is a constant without a loop.
-const PRODUCTS_MAX: u32 = 32;
-
-/// Returns the product of powers of two of `a` whose exponents are the bits of `n`, as the loop of the function.
-fn product<'k>(one: Val<'k>, a: Val<'k>, n: u64) -> Val<'k> {
-    let bits = u64::BITS - n.leading_zeros();
-    let (mut base, mut product) = (a, one);
-    for bit in 0..bits.min(PRODUCTS_MAX) {
-        if n >> bit & 1 == 1 {
-            product = product * base;
+/// Returns `a` to the power of a constant: the products of the function's loop. At most 62, as the exponent has 32 bits.
+fn product<'k>(one: Val<'k>, a: Val<'k>, n: u32) -> Val<'k> {
+    let (mut base, mut found) = (a, None);
+    for bit in 0..u32::BITS - n.leading_zeros() {
+        if bit > 0 {
+            base = base * base;
         }
-        base = base * base;
+        if n >> bit & 1 == 1 {
+            found = Some(found.map_or(base, |found: Val<'k>| found * base));
+        }
     }
-    product
+    found.unwrap_or(one)
 }
 
 /// To the power of an integer.
@@ -114,7 +117,7 @@ pub fn powi<'k, T: Float>(k: Tracer<'k>, a: V<'k, T>, n: V<'k, i32>) -> V<'k, T>
     };
     let n = bits as u32 as i32;
     let one = k.builder.constant(1.0_f32).cast(T::DTYPE.computed());
-    let product = product(one, wide(a), n.unsigned_abs().into());
+    let product = product(one, wide(a), n.unsigned_abs());
     narrow(if n < 0 { one / product } else { product })
 }
 
@@ -250,7 +253,7 @@ pub fn rotate_right<'k, T: Int>(_: Tracer<'k>, a: V<'k, T>, by: V<'k, u32>) -> V
 /// To the power of an integer. Wraps.
 pub fn pow<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>, n: V<'k, u32>) -> V<'k, T> {
     match n.constant() {
-        Some(n) => V::new(product(lit(k, T::of_bits(1)).val(), a.val(), n)),
+        Some(n) => V::new(product(lit(k, T::of_bits(1)).val(), a.val(), n as u32)),
         None => power::traced(k, a, n),
     }
 }
@@ -279,7 +282,9 @@ pub fn saturating_add<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>, b: V<'k, T>) -> V<
     let sum = a + b;
     V::new(match T::DTYPE.is_signed() {
         // The sum has another sign than both.
-        true => ((a ^ sum) & (b ^ sum)).lt(0).select(a.lt(0).select(least, greatest), sum),
+        true => ((a ^ sum) & (b ^ sum))
+            .lt(0)
+            .select(a.lt(0).select(least, greatest), sum),
         false => sum.lt(a).select(greatest, sum),
     })
 }
@@ -290,7 +295,9 @@ pub fn saturating_sub<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>, b: V<'k, T>) -> V<
     let rest = a - b;
     V::new(match T::DTYPE.is_signed() {
         // Both signs differ, and the difference has not that of the first.
-        true => ((a ^ b) & (a ^ rest)).lt(0).select(a.lt(0).select(least, greatest), rest),
+        true => ((a ^ b) & (a ^ rest))
+            .lt(0)
+            .select(a.lt(0).select(least, greatest), rest),
         false => a.lt(b).select(least, rest),
     })
 }

@@ -123,7 +123,6 @@ pub fn shared<'k, T: Scalar, const N: usize>(k: Tracer<'k>) -> Group<'k, T, N> {
     Group { memory, of }
 }
 
-
 /// The most elements that are copied one by one, and not by a loop.
 const UNROLLED_MAX: usize = 16;
 

@@ -19,8 +19,8 @@ pub use control::{
     repeat, when, while_loop,
 };
 pub use functions::*;
-pub use math::*;
 pub use gate::{Gate, size_of_output};
+pub use math::*;
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
 pub use operators::*;
 pub use parameters::Numbers;

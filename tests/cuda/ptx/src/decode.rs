@@ -5,8 +5,8 @@ use crate::instruction::{Access, Action, Collective, Shuffle, Source, Space};
 use crate::number::{Mode, Rounding};
 use crate::operands::{Scope, Statement, split_operands};
 use crate::table::{
-    ATOMICS, Carrying, Context, EQUAL, Function, GREATER, LESS, Modifiers, Operand, ROWS, Types, UNORDERED,
-    add, add_carrying, compare, convert, high_carrying, low_carrying, pack, subtract,
+    ATOMICS, Carrying, Context, EQUAL, Function, GREATER, LESS, Modifiers, Operand, ROWS, Types,
+    UNORDERED, add, add_carrying, compare, convert, high_carrying, low_carrying, pack, subtract,
     subtract_carrying,
 };
 use crate::types::{Format, Type};

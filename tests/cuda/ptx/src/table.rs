@@ -107,6 +107,8 @@ pub(super) const ROWS: &[Row] = rows! {
     "ex2"      Floats   Approximate (Same)      power_of_two;
     "not"      Integers None        (Same)      not;
     "clz"      Integers None        (Same)      |of, [a, ..]| u64::from(trim(of.ty, a).leading_zeros() + width(of.ty) - 64);
+    "popc"     Integers None        (Same)      |of, [a, ..]| trim(of.ty, a).count_ones().into();
+    "brev"     Integers None        (Same)      |of, [a, ..]| trim(of.ty, a).reverse_bits() >> (64 - width(of.ty));
     "add"      All      Mode        (Same Same) add;
     "sub"      All      Mode        (Same Same) subtract;
     "div"      All      Approximate (Same Same) divide;
@@ -150,9 +152,13 @@ pub(super) const ATOMICS: &[(&str, usize, Function)] = &[
     ("or", 1, |_, [a, b, ..]| a | b),
     ("xor", 1, |_, [a, b, ..]| a ^ b),
     ("exch", 1, |_, [_, new, ..]| new),
-    ("cas", 2, |_, [before, expected, new, _]| {
-        if before == expected { new } else { before }
-    }),
+    (
+        "cas",
+        2,
+        |_, [before, expected, new, _]| {
+            if before == expected { new } else { before }
+        },
+    ),
 ];
 
 /// Clears the bits above the width of the type.

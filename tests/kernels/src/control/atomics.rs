@@ -59,7 +59,9 @@ pub fn atomics(dtype: DType) -> Case {
         // A sum by compare-and-exchange.
         k.loop_(|| {
             let before = one.get_atomic(0);
-            let is_done = one.compare_exchange(0, before, before + x.get(me)).eq(before);
+            let is_done = one
+                .compare_exchange(0, before, before + x.get(me))
+                .eq(before);
             k.when(is_done, || k.break_());
         });
         k.barrier();

@@ -211,10 +211,7 @@ impl Body<'_> {
             return is_only_atomic.then(|| self.refuse(&it.receiver, why));
         };
         let local = single(&index.expr).and_then(|name| self.scopes.find(name));
-        if !matches!(
-            local,
-            Some(Local::Buffer(_, Mode::Atomic) | Local::Shared)
-        ) {
+        if !matches!(local, Some(Local::Buffer(_, Mode::Atomic) | Local::Shared)) {
             return is_only_atomic.then(|| self.refuse(&it.receiver, why));
         }
         if it.args.len() != *wanted {

@@ -132,9 +132,7 @@ impl Machine<'_> {
         {
             let a = self.pointer(operands[0], active.first);
             // SAFETY: all indices are within the memory, which the function may write.
-            return unsafe {
-                memory.add(indices, dtype, a, usize::from(!operands[0].is_scalar()))
-            };
+            return unsafe { memory.add(indices, dtype, a, usize::from(!operands[0].is_scalar())) };
         }
         let stored = op.function(dtype);
         for thread in active.threads() {
