@@ -13,7 +13,7 @@ mod constants {
         pub(crate) const DIGITS: u32 = 23;
         pub(crate) const BIAS: i32 = 127;
         /// The log10 of 2. The product of the first part with an exponent is exact.
-        pub(crate) const LOG10_2: [f32; 2] = [0.301_025_390_625, 4.605_039e-6];
+        pub(crate) const LOG10_2: [f32; 2] = [0.301_025_4, 4.605_039e-6];
         /// From here on the result of `exp2` is 0, or infinite.
         pub(crate) const EXP2_ENDS: [f32; 2] = [-160.0, 130.0];
     }
@@ -48,12 +48,6 @@ macro_rules! functions {
         const SCALE_EXPONENT: $float = (DIGITS + 2) as $float;
 
         $($series)*
-
-        /// Whether the sign bit is set.
-        #[kernel]
-        pub(crate) fn is_sign_negative(x: $float) -> bool {
-            x.to_bits() >= SIGN
-        }
 
         /// `x` with the sign of `of`.
         #[kernel]

@@ -79,6 +79,7 @@ impl<T: Number> Atomics<'_, T> {
     /// # Panics
     /// There is no such element.
     #[inline(always)]
+    #[allow(clippy::unnecessary_cast, reason = "one text for all types")]
     pub fn fetch_add<I: Int>(&self, index: I, value: T, at: &'static At) -> T {
         let (place, bits) = (self.place(index.index(), at), value.bits());
         if !T::DTYPE.is_float() {
