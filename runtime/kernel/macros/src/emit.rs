@@ -452,13 +452,13 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
             match &param.kind {
                 ParamKind::Value(of) => quote!(#name: #of),
                 ParamKind::Buffer(of, Mode::Read) => {
-                    quote!(#name: &impl ::millstream::__kernel::plain::Get<Element = #of>)
+                    quote!(#name: &(impl ::millstream::__kernel::plain::Get<Element = #of> + ?Sized))
                 }
                 ParamKind::Buffer(of, Mode::Atomic) => {
                     quote!(#name: &::millstream::__kernel::plain::Atomics<'_, #of>)
                 }
                 ParamKind::Buffer(of, _) => {
-                    quote!(#name: &mut impl ::millstream::__kernel::plain::Set<Element = #of>)
+                    quote!(#name: &mut (impl ::millstream::__kernel::plain::Set<Element = #of> + ?Sized))
                 }
             }
         })
