@@ -58,6 +58,19 @@ fn progress(seen: &mut [u32]) {
     seen[thread()] = done[0]; // progress: load
 }
 
+/// A plain store of what others load atomically.
+#[kernel(cube = 32)]
+fn watched(seen: &mut [u32]) {
+    let flag = shared::<u32, 1>();
+    flag[0].store(0);
+    barrier();
+    if thread_in_cube() == 0 {
+        flag[0] = 1; // watched: store
+    } else {
+        seen[thread()] = flag[0].load(); // watched: load
+    }
+}
+
 /// Lacks a barrier between the stores and the loads.
 #[kernel(cube = 64)]
 fn reverse(x: &[u32], y: &mut [u32]) {
@@ -144,7 +157,7 @@ struct Race {
     remedy: &'static str,
 }
 
-use AccessKind::{Atomic as Adds, Load, Store};
+use AccessKind::{Atomic as Adds, AtomicLoad, Load, Store};
 
 const RACES: &[Race] = &[
     Race {
@@ -181,6 +194,12 @@ const RACES: &[Race] = &[
         launch: |stream, _, y| progress(y).launch(stream, 32),
         memory: "shared",
         sites: [("progress: load", Load), ("progress: add", Adds)],
+        remedy: "barrier",
+    },
+    Race {
+        launch: |stream, _, y| watched(y).launch(stream, 32),
+        memory: "shared",
+        sites: [("watched: load", AtomicLoad), ("watched: store", Store)],
         remedy: "barrier",
     },
     // Missing barriers.

@@ -91,9 +91,33 @@ class _Written(_Writable[V, Place]):
 
 
 class _Updated(_Readable[V, Place], _Writable[V, Place]):
-    def add(self, index: Place, value: Value | float) -> None:
-        """Adds to an element atomically."""
-        self._builder.atomic_add(self, index, value)
+    def add(self, index: Place, value: Value | float) -> V:
+        """Adds to an element atomically. Returns what it was before, as all atomic operations do."""
+        return self._atomic("add", index, value)
+
+    def sub(self, index: Place, value: Value | float) -> V:
+        """Subtracts from an element atomically."""
+        return self._atomic("add", index, -self._builder.operand(value, self.dtype))
+
+    def min(self, index: Place, value: Value | float) -> V:
+        """Replaces an element atomically by the smaller one of it and a value."""
+        return self._atomic("min", index, value)
+
+    def max(self, index: Place, value: Value | float) -> V:
+        """Replaces an element atomically by the greater one of it and a value."""
+        return self._atomic("max", index, value)
+
+    def swap(self, index: Place, value: Value | float) -> V:
+        """Replaces an element atomically."""
+        return self._atomic("swap", index, value)
+
+    def compare_exchange(self, index: Place, expected: Value | float, new: Value | float) -> V:
+        """Replaces an element atomically by ``new`` if it is ``expected``."""
+        return self._atomic("compare_exchange", index, expected, new)
+
+    def _atomic(self, op: str, index: Place, *values: Value | float) -> V:
+        before: V = self._builder.atomic(self, op, index, *values)
+        return before
 
 
 class Read(_Readable[V, Index]):

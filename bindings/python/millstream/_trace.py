@@ -318,7 +318,8 @@ class Builder(Statements):
         at = self.index(array, index)
         self.emit(f"store {array._name}{at} = %{self.operand(value, array.dtype)._number}")
 
-    def atomic_add(self, array: Array[Any], index: object, value: object) -> None:
-        """Adds to an element atomically."""
+    def atomic(self, array: Array[V], op: str, index: object, *values: object) -> V:
+        """An atomic operation on an element; returns what the element was before."""
+        operands = "".join(f" %{self.operand(value, array.dtype)._number}" for value in values)
         at = self.index(array, index)
-        self.emit(f"add {array._name}{at} += %{self.operand(value, array.dtype)._number}")
+        return self.value(array.dtype, f"atomic {op} {array._name}{at}{operands}", pure=False)

@@ -220,6 +220,27 @@ def test_atomic_additions_count(device: ms.Device, stream: ms.Stream) -> None:
     assert np.array_equal(stream.read(bins).wait(), np.bincount(x))
 
 
+def test_atomic_operations_return_the_value_before(device: ms.Device, stream: ms.Stream) -> None:
+    @ms.kernel
+    def compact(x: ms.Read[ms.i32], kept: ms.Update[ms.i32], ends: ms.Update[ms.i32], n: ms.i64) -> None:
+        i = ir.index()
+        with ir.when(i < n):
+            with ir.when(x[i] < 0):
+                kept[ends.add(0, 1)] = x[i]
+            ends.min(1, x[i])
+            ends.max(2, x[i])
+            before = ends.compare_exchange(3, 0, 7)
+            with ir.when(before == 0):
+                ends.sub(4, before + 5)
+
+    x = np.array([(i * 7919) % N - N // 2 for i in range(N)], dtype=np.int32)
+    kept, ends = stream.zeros(N, ms.i32), stream.zeros(5, ms.i32)
+    stream.launch(device.kernel(compact), ms.cover(N), stream.create(x), kept, ends, N)
+    found, negative = stream.read(ends).wait(), np.sort(x[x < 0])
+    assert found.tolist() == [len(negative), x.min(), x.max(), 7, -5]
+    assert np.array_equal(np.sort(stream.read(kept).wait()[: found[0]]), negative)
+
+
 def test_halves_are_cast_and_random_numbers_repeat(device: ms.Device, stream: ms.Stream) -> None:
     @ms.kernel
     def noise(x: ms.Read[ms.f16], y: ms.Update[ms.f16], bits: ms.Update[ms.u32], seed: ms.u64) -> None:

@@ -93,9 +93,19 @@ fn function_without_further_statements_is_valid() {
     "%4: f32 = load z[%0]",
     "`z` is write-only, but the function loads from it"
 )]
-#[case("add x[%0] += %3", "is not supported: atomic")]
-#[case("add a[%0] += %3", "is not supported: atomic")]
-#[case("%4: u8 = const 1  add h[%0] += %4", "is not supported: atomic")]
+#[case("%4: f32 = atomic add x[%0] %3", "is not supported: atomic")]
+#[case("%4: f32 = atomic add a[%0] %3", "is not supported: atomic")]
+#[case("%4: f32 = atomic max y[%0] %3", "is not supported: atomic")]
+#[case(
+    "%4: f32 = atomic compare_exchange y[%0] %3 %3",
+    "is not supported: atomic"
+)]
+#[case("%4: f32 = atomic mul s[%0] %3", "is not supported: atomic")]
+#[case(
+    "%4: u8 = const 1  %5: u8 = atomic add h[%0] %4",
+    "is not supported: atomic"
+)]
+#[case("%4: f32 = atomic swap y[%0] %0", "expects f32, got i64")]
 #[case(
     "%4: i64 = const 0  for %5 in %0 .. %1 step %4 { }",
     "has a step below 1"
@@ -139,6 +149,10 @@ fn function_without_further_statements_is_valid() {
 )]
 #[case(
     "%4: f32 = load s[%1]  %5: bool = lt %4 %4  if %5 { barrier }",
+    "only some threads of a cube may reach"
+)]
+#[case(
+    "%4: f32 = atomic load s[%1]  %5: bool = lt %4 %4  if %5 { barrier }",
     "only some threads of a cube may reach"
 )]
 #[case(

@@ -6,10 +6,20 @@
 //! | [`plain`] | the kernel as plain Rust, for the CPU |
 //! | [`traced`] | the kernel as a program, for all other devices |
 //! | [`call`] | typed launches |
+//! | `math` | functions of floats that are composed of others |
+
+// The path in what `#[kernel]` writes, for the helper functions of this crate.
+extern crate self as millstream;
 
 pub mod call;
+mod math;
 pub mod number;
 pub mod plain;
 pub mod traced;
 
 pub use millstream_kernel_macros::kernel;
+
+#[doc(hidden)]
+pub mod __kernel {
+    pub use crate::{call, number, plain, traced};
+}

@@ -81,6 +81,20 @@ pub trait Int: Number + Bits {
     fn shl<U: Int>(self, by: U) -> Self;
     /// Shifts right by the number; only sign bits remain if the shift is negative or at least the number of bits.
     fn shr<U: Int>(self, by: U) -> Self;
+    /// The unsigned integer with as many bits.
+    type Unsigned: Int;
+    /// Returns the distance.
+    #[doc(hidden)]
+    fn distance(self, other: Self) -> Self::Unsigned;
+    /// Adds, up to the end of the range.
+    #[doc(hidden)]
+    fn up_to(self, more: Self) -> Self;
+    /// Subtracts, down to the end of the range.
+    #[doc(hidden)]
+    fn down_to(self, less: Self) -> Self;
+    /// Rotates the bits to the left.
+    #[doc(hidden)]
+    fn rotated(self, by: u32) -> Self;
 }
 
 /// A type with bitwise operations: integers and `bool`.
@@ -102,6 +116,14 @@ pub trait Float: Number {
     /// Applies a function of `f64` or `f32`.
     #[doc(hidden)]
     fn apply(self, narrow: impl FnOnce(f32) -> f32, wide: impl FnOnce(f64) -> f64) -> Self;
+    /// Applies a function of two `f64` or `f32`.
+    #[doc(hidden)]
+    fn apply_with(
+        self,
+        other: Self,
+        narrow: impl FnOnce(f32, f32) -> f32,
+        wide: impl FnOnce(f64, f64) -> f64,
+    ) -> Self;
     /// Returns `self` to the power of `exponent`.
     #[doc(hidden)]
     fn power(self, exponent: Self) -> Self;
@@ -231,7 +253,7 @@ macro_rules! arithmetic {
 }
 
 macro_rules! integers {
-    ($($t:ident $unsigned:ident as $base:ident $dtype:ident),*) => {$(
+    ($($t:ident $unsigned:ident as $base:ident $dtype:ident $word:ident),*) => {$(
         arithmetic!($t as $base, $dtype, |bits| bits as $t, |value| value as $unsigned as u64);
 
         impl Bits for $t {
@@ -256,6 +278,15 @@ macro_rules! integers {
             fn shr<U: Int>(self, by: U) -> Self {
                 (self as $base).shifted_down(shift::<U, $base>(by)) as $t
             }
+            type Unsigned = $word;
+            #[inline(always)]
+            fn distance(self, other: Self) -> $word { self.abs_diff(other) }
+            #[inline(always)]
+            fn up_to(self, more: Self) -> Self { self.saturating_add(more) }
+            #[inline(always)]
+            fn down_to(self, less: Self) -> Self { self.saturating_sub(less) }
+            #[inline(always)]
+            fn rotated(self, by: u32) -> Self { self.rotate_left(by) }
         }
     )*};
 }
@@ -268,8 +299,9 @@ fn shift<U: Int, T: arith::Number + TryFrom<u64>>(by: U) -> T {
 }
 
 integers! {
-    i64 u64 as i64 I64, u64 u64 as u64 U64, i32 u32 as i32 I32, u32 u32 as u32 U32, i16 u16 as i16 I16,
-    u16 u16 as u16 U16, i8 u8 as i8 I8, u8 u8 as u8 U8, usize u64 as u64 U64, isize u64 as i64 I64
+    i64 u64 as i64 I64 u64, u64 u64 as u64 U64 u64, i32 u32 as i32 I32 u32, u32 u32 as u32 U32 u32,
+    i16 u16 as i16 I16 u16, u16 u16 as u16 U16 u16, i8 u8 as i8 I8 u8, u8 u8 as u8 U8 u8,
+    usize u64 as u64 U64 usize, isize u64 as i64 I64 usize
 }
 
 macro_rules! floats {
@@ -281,6 +313,15 @@ macro_rules! floats {
             #[inline(always)]
             fn apply(self, $narrow: impl FnOnce(f32) -> f32, $wide: impl FnOnce(f64) -> f64) -> Self {
                 $apply(self)
+            }
+            #[inline(always)]
+            fn apply_with(
+                self,
+                other: Self,
+                $narrow: impl FnOnce(f32, f32) -> f32,
+                $wide: impl FnOnce(f64, f64) -> f64,
+            ) -> Self {
+                $apply(self, other)
             }
             #[inline(always)]
             fn power(self, exponent: Self) -> Self { self.powf(exponent) }
@@ -331,6 +372,15 @@ macro_rules! halves {
             #[inline(always)]
             fn apply(self, narrow: impl FnOnce(f32) -> f32, _wide: impl FnOnce(f64) -> f64) -> Self {
                 $t::from_f32(narrow(self.to_f32()))
+            }
+            #[inline(always)]
+            fn apply_with(
+                self,
+                other: Self,
+                narrow: impl FnOnce(f32, f32) -> f32,
+                _wide: impl FnOnce(f64, f64) -> f64,
+            ) -> Self {
+                $t::from_f32(narrow(self.to_f32(), other.to_f32()))
             }
             #[inline(always)]
             fn power(self, exponent: Self) -> Self { $t::from_f32(self.to_f32().powf(exponent.to_f32())) }

@@ -2,12 +2,14 @@
 //!
 //! [`ALL`] has them by name: a suite of a device runs each.
 
+pub mod atomics;
 pub mod convolution;
 pub mod cubecl_book;
 pub mod fluid;
 pub mod language;
 pub mod library;
 pub mod maps;
+pub mod math;
 pub mod options;
 pub mod rays;
 pub mod rodinia;
@@ -65,6 +67,12 @@ pub const ALL: &[(&str, Check)] = &[
     ("copies", language::copies_match),
     ("jumps", language::jumps_match),
     ("types", language::types_match),
+    ("queues", atomics::queues_match),
+    ("components", atomics::components_match),
+    ("extrema", atomics::extrema_match),
+    ("atomics", atomics::operations_match),
+    ("functions of floats", math::floats_match),
+    ("functions of integers", math::integers_match),
     ("kernels: reductions", library::reductions_match),
     ("kernels: scans", library::scans_match),
     ("kernels: sorts", library::sorts_match),

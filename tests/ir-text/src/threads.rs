@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use millstream_ir::ssa::{Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
-use millstream_ir::{BinaryOp, DType, scalar};
+use millstream_ir::{DType, scalar};
 
 /// Why an operation exists for its type.
 const CHECKED: &str = "the function is checked";
@@ -188,14 +188,6 @@ impl Thread<'_> {
                 });
                 Path::Next
             }
-            Stmt::AtomicAdd { to, at, value } => {
-                let (more, of) = (self.get(*value), self.of(*value));
-                let sum = scalar::binary(BinaryOp::Add, of.dtype).expect(CHECKED);
-                self.access(*to, Some(*at), of, |_, dtype, bytes| {
-                    scalar::store(dtype, sum(scalar::load(dtype, bytes), more), bytes);
-                });
-                Path::Next
-            }
             Stmt::If {
                 condition,
                 then,
@@ -280,6 +272,16 @@ impl Thread<'_> {
                     lanes[lane] = scalar::load(dtype, bytes);
                 });
                 lanes
+            }
+            Op::Atomic(op, memory, at) => {
+                let mut operands = op.operands().map(|operand| self.get(operand));
+                let operands = std::array::from_fn(|_| operands.next().unwrap_or_default());
+                let (stored, mut before) = (op.function(of.dtype), 0);
+                self.access(*memory, Some(*at), of, |_, dtype, bytes| {
+                    before = scalar::load(dtype, bytes);
+                    scalar::store(dtype, stored(before, operands), bytes);
+                });
+                vec![before]
             }
             Op::Reduce(scope, op, a) => {
                 let all = self.cube.meet(self.index, stmt, self.get(*a));

@@ -1,8 +1,10 @@
 //! SSA functions with every statement of control flow, and accesses out of bounds: by hand and random ones, whose results
 //! the [reference](millstream_ir_text::threads) defines.
 
+mod atomics;
 mod random;
 
+pub use atomics::atomics;
 use millstream_ir::CompareOp;
 use millstream_ir::DType;
 use millstream_ir::ssa::{Builder, Function};
@@ -125,7 +127,7 @@ pub fn clipped(dtype: DType) -> Case {
         k.barrier();
         shared.add(pair, one);
         k.barrier();
-        out.set(own + 1, shared.get(at));
+        out.set(own + 1, shared.swap(at, one));
     }
     let buffers = [(LEN, 1), (OUT_LEN, 2)];
     let buffers = buffers.map(|(len, seed)| elements(dtype, len as usize, seed, false));

@@ -157,8 +157,21 @@ ON u32 random(u64 seed, i64 counter) {
     return a;
 }
 
+// Atomic operations return what the element was before. The compiler has no additions of `i64`, and exchanges bits.
 ON i64 atomic_add(i64* to, i64 a) { return (i64)atomicAdd((u64*)to, (u64)a); }
 template <class T> ON T atomic_add(T* to, T a) { return atomicAdd(to, a); }
+template <class T> ON T atomic_min(T* to, T a) { return atomicMin(to, a); }
+template <class T> ON T atomic_max(T* to, T a) { return atomicMax(to, a); }
+template <class T> ON T atomic_and(T* to, T a) { return (T)atomicAnd((typename Whole<T>::type*)to, wrap(a)); }
+template <class T> ON T atomic_or(T* to, T a) { return (T)atomicOr((typename Whole<T>::type*)to, wrap(a)); }
+template <class T> ON T atomic_xor(T* to, T a) { return (T)atomicXor((typename Whole<T>::type*)to, wrap(a)); }
+template <class T> ON T atomic_compare_exchange(T* to, T expected, T a) {
+    return (T)atomicCAS((typename Whole<T>::type*)to, wrap(expected), wrap(a));
+}
+template <class T> ON T atomic_swap(T* to, T a) { return (T)atomicExch((typename Whole<T>::type*)to, wrap(a)); }
+ON f32 atomic_swap(f32* to, f32 a) { return atomicExch(to, a); }
+ON f64 atomic_swap(f64* to, f64 a) { return bits<f64>(atomicExch((u64*)to, bits<u64>(a))); }
+template <class T> ON T atomic_load(T* from) { return *(volatile T*)from; }
 
 struct Sum { template <class T> static ON T of(T a, T b) { return add(a, b); } };
 struct Prod { template <class T> static ON T of(T a, T b) { return mul(a, b); } };

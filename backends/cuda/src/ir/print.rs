@@ -151,13 +151,6 @@ impl Printer<'_> {
         match stmt {
             Stmt::Let { value, op } => self.define(*value, op),
             Stmt::Store { to, at, value } => self.store(*to, *at, *value),
-            Stmt::AtomicAdd { to, at, value } => {
-                let if_within = self.if_within(*to, Some(*at), 1);
-                let (place, value) = (self.element(*to, Some(*at), 0), self.name(*value, 0));
-                self.line(format_args!(
-                    "{if_within}ms::atomic_add(&{place}, {value});"
-                ))
-            }
             Stmt::If {
                 condition,
                 then,
@@ -380,6 +373,18 @@ impl Printer<'_> {
                 match scope {
                     Scope::Cube => format!("ms::reduce_cube<{by}, {threads}>({a}, places)"),
                     Scope::Row => format!("ms::reduce_row<{by}, {width}, {threads}>({a})"),
+                }
+            }
+            Op::Atomic(op, memory, at) => {
+                let mut call = format!("ms::atomic_{}(&", op.name());
+                call += &self.element(*memory, Some(*at), 0);
+                for operand in op.operands() {
+                    call += &format!(", {}", self.name(operand, 0));
+                }
+                call += ")";
+                match self.within(*memory, Some(*at), 1) {
+                    Some(within) => format!("{within} ? {call} : {}{{}}", to.dtype),
+                    None => call,
                 }
             }
             _ => return None,

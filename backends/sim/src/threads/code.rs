@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use millstream_ir::scalar;
 use millstream_ir::ssa::{
-    Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Text, Type, ValueId,
+    AtomicOp, Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Text, Type, ValueId,
 };
-use millstream_ir::{BinaryOp, scalar};
 
 use super::mistake::SourceLine;
 
@@ -29,11 +29,11 @@ pub(super) enum Step {
         to: Place,
         value: ValueId,
     },
-    /// Replaces an element by the result of `f` on it and a value, atomically.
-    Update {
-        to: Place,
-        f: scalar::Binary,
+    /// An atomic operation.
+    Atomic {
         value: ValueId,
+        op: AtomicOp,
+        on: Place,
     },
     /// Prints, or fails.
     Say {
@@ -208,12 +208,6 @@ impl Writer<'_> {
                 let (to, value) = ((*to, *at), *value);
                 self.push(Step::Store { to, value });
             }
-            Stmt::AtomicAdd { to, at, value } => {
-                let dtype = self.function.values[*value as usize].dtype;
-                let f = scalar::binary(BinaryOp::Add, dtype).expect(CHECKED);
-                let (to, value) = ((*to, Some(*at)), *value);
-                self.push(Step::Update { to, f, value });
-            }
             Stmt::If {
                 condition,
                 then,
@@ -314,6 +308,10 @@ impl Writer<'_> {
                     f,
                     of,
                 });
+            }
+            Op::Atomic(op, memory, at) => {
+                let (op, on) = (*op, (*memory, Some(*at)));
+                return Ok(Step::Atomic { value, op, on });
             }
             Op::Const(bits) => Compute::Const(*bits),
             Op::Scalar(index) => Compute::Scalar(*index),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_host::Arguments;
 use millstream_ir::scalar;
-use millstream_ir::ssa::{Axis, Memory, Position, Scope, Text, ValueId};
+use millstream_ir::ssa::{AtomicOp, Axis, Memory, Position, Scope, Text, ValueId};
 use millstream_protocol::{Cube, Lines};
 
 use super::code::{Code, Compute, Place, Step};
@@ -201,11 +201,7 @@ impl Machine<'_> {
                         self.store(thread, to.0, first + usize::from(lane), bits);
                     }
                 }
-                Step::Update { to, f, value } => {
-                    let index = self.locate(thread, AccessKind::Atomic, *to, 1)?;
-                    let bits = f(self.load(thread, to.0, index), self.get(thread, *value, 0));
-                    self.store(thread, to.0, index, bits);
-                }
+                Step::Atomic { value, op, on } => self.atomic(thread, *value, *op, *on)?,
                 Step::Say {
                     fails,
                     text,
@@ -265,6 +261,23 @@ impl Machine<'_> {
         if let Some(lines) = self.lines {
             lines.say(position, line.map_or(0, |line| line.line), text);
         }
+        Ok(())
+    }
+
+    fn atomic(&mut self, thread: &mut Thread, value: ValueId, op: AtomicOp, on: Place) -> Ran<()> {
+        let kind = match op {
+            AtomicOp::Load => AccessKind::AtomicLoad,
+            _ => AccessKind::Atomic,
+        };
+        let index = self.locate(thread, kind, on, 1)?;
+        let mut operands = op.operands().map(|operand| self.get(thread, operand, 0));
+        let operands = std::array::from_fn(|_| operands.next().unwrap_or_default());
+        let before = self.load(thread, on.0, index);
+        if op != AtomicOp::Load {
+            let bits = op.function(self.code.type_of(value).dtype)(before, operands);
+            self.store(thread, on.0, index, bits);
+        }
+        self.set(thread, value, 0, before);
         Ok(())
     }
 

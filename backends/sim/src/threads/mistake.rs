@@ -30,16 +30,20 @@ pub enum AccessKind {
     Load,
     /// A plain store.
     Store,
-    /// An atomic operation.
+    /// An atomic operation that may store.
     Atomic,
+    /// An atomic load.
+    AtomicLoad,
 }
 
 impl AccessKind {
-    pub(super) const ALL: [Self; 3] = [Self::Store, Self::Atomic, Self::Load];
+    pub(super) const ALL: [Self; 4] = [Self::Store, Self::Atomic, Self::Load, Self::AtomicLoad];
 
-    /// Returns `true` if two accesses of these kinds need an order.
+    /// Returns `true` if two accesses of these kinds need an order: one may store, and one is not atomic.
     pub(super) fn conflicts(self, other: Self) -> bool {
-        self != other || self == Self::Store
+        let may_store = |kind| matches!(kind, Self::Store | Self::Atomic);
+        let is_atomic = |kind| matches!(kind, Self::Atomic | Self::AtomicLoad);
+        (may_store(self) || may_store(other)) && !(is_atomic(self) && is_atomic(other))
     }
 
     fn verb(self) -> &'static str {
@@ -47,6 +51,7 @@ impl AccessKind {
             Self::Load => "loads it",
             Self::Store => "stores it",
             Self::Atomic => "updates it atomically",
+            Self::AtomicLoad => "loads it atomically",
         }
     }
 }

@@ -245,6 +245,7 @@ mod tests {
             6 => Just(AccessKind::Load),
             1 => Just(AccessKind::Store),
             2 => Just(AccessKind::Atomic),
+            2 => Just(AccessKind::AtomicLoad),
         ];
         prop_oneof![
             2 => Just(Event::Barrier),

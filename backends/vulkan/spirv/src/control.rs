@@ -58,9 +58,6 @@ impl Body<'_> {
                 let lanes = self.of(*value).lanes;
                 self.guarded((*to, *at), lanes, |body| body.store(*to, *at, *value))
             }
-            Stmt::AtomicAdd { to, at, value } => self.guarded((*to, Some(*at)), 1, |body| {
-                body.atomic_add(*to, *at, *value)
-            }),
             Stmt::If {
                 condition,
                 then,

@@ -1,4 +1,5 @@
-//! Accesses of checked functions: out of bounds, a load is zeros, and a store or an atomic addition does nothing.
+//! Accesses of checked functions: out of bounds, a load is zeros, a store does nothing, and an atomic operation neither,
+//! whose value is zero.
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{Memory, Type, ValueId};
@@ -8,15 +9,15 @@ use crate::LowerError;
 use crate::body::Body;
 
 impl Body<'_> {
-    /// Lowers a load.
-    pub(crate) fn load(
+    /// Lowers an access with a value of this type, by `access`.
+    pub(crate) fn guarded_value(
         &mut self,
-        memory: Memory,
-        at: Option<ValueId>,
+        (memory, at): (Memory, Option<ValueId>),
         of: Type,
+        access: impl FnOnce(&mut Self) -> Result<Vec<Word>, LowerError>,
     ) -> Result<Vec<Word>, LowerError> {
         let Some(within) = self.within(memory, at, of.lanes) else {
-            return self.load_within(memory, at, of);
+            return access(self);
         };
         let zero = self.constant(of.dtype, 0);
         let emit = &mut self.unit.emit;
@@ -24,7 +25,7 @@ impl Body<'_> {
         emit.selection(merge);
         emit.branch_if(within, inside, merge);
         emit.open(inside);
-        let mut lanes = self.load_within(memory, at, of)?;
+        let mut lanes = access(self)?;
         let emit = &mut self.unit.emit;
         let (inside, of) = (emit.label(), emit.of(of.dtype));
         emit.branch(merge);
@@ -36,7 +37,7 @@ impl Body<'_> {
         Ok(lanes)
     }
 
-    /// Lowers a store or an atomic addition, by `access`.
+    /// Lowers a store, by `access`.
     pub(crate) fn guarded(
         &mut self,
         (memory, at): (Memory, Option<ValueId>),

@@ -113,6 +113,7 @@ pub struct Module {
 /// # Errors
 /// The target lacks something that the function needs, or the function is not valid.
 pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError> {
+    let target = &requirements::without_adding(function, target);
     let mut emit = Emit::new();
     requirements::check(&mut emit, function, &target.features)?;
     let mut unit = Unit::new(emit, function, target);

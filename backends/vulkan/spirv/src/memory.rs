@@ -1,10 +1,10 @@
-//! Loads, stores and atomic additions.
+//! Loads, stores and atomic operations.
 //!
 //! A wide access to a buffer is one vector of words, of which lanes of less than 32 bits share one. Shared arrays and locals
 //! are accessed lane by lane: their elements have one type, and drivers combine the accesses.
 
-use millstream_ir::DType;
-use millstream_ir::ssa::{Memory, Type, ValueId};
+use millstream_ir::ssa::{AtomicOp, Memory, Type, ValueId};
+use millstream_ir::{BinaryOp, DType};
 use spirv::{LoopControl, Op, StorageClass, Word};
 
 use crate::body::Body;
@@ -253,37 +253,61 @@ impl Body<'_> {
         })
     }
 
-    /// Lowers an atomic addition.
-    pub(crate) fn atomic_add(
+    /// Lowers an atomic operation, whose index is within bounds. Operations on floats other than additions are on their bits.
+    pub(crate) fn atomic(
         &mut self,
+        op: AtomicOp,
         memory: Memory,
         at: ValueId,
-        value: ValueId,
-    ) -> Result<(), LowerError> {
+    ) -> Result<Word, LowerError> {
         let (dtype, _) = self.types(memory)?;
-        let value = self.get(value, 0);
-        let stored = self.unit.added_as(memory, dtype);
+        let stored = match op {
+            AtomicOp::Update(..) => self.unit.added_as(memory, dtype),
+            _ if dtype.is_float() => dtype.unsigned(),
+            _ => dtype,
+        };
+        let operands: Vec<Word> = op.operands().map(|value| self.get(value, 0)).collect();
         let place = self.place(memory, Some(at), 0, stored);
-        if stored != dtype {
-            self.exchange(place, stored, dtype, value);
-            return Ok(());
+        if let (AtomicOp::Update(..), true) = (op, stored != dtype) {
+            return Ok(self.exchange(place, stored, dtype, operands[0]));
         }
-        // The threads that the addition orders with.
+        let (float, signed) = (dtype.is_float(), dtype.is_signed());
+        let instruction = match op {
+            AtomicOp::Load => Op::AtomicLoad,
+            AtomicOp::Swap(_) => Op::AtomicExchange,
+            AtomicOp::CompareExchange(..) => Op::AtomicCompareExchange,
+            AtomicOp::Update(BinaryOp::Add, _) if float => Op::AtomicFAddEXT,
+            AtomicOp::Update(BinaryOp::Add, _) => Op::AtomicIAdd,
+            AtomicOp::Update(BinaryOp::Min, _) if signed => Op::AtomicSMin,
+            AtomicOp::Update(BinaryOp::Min, _) => Op::AtomicUMin,
+            AtomicOp::Update(BinaryOp::Max, _) if signed => Op::AtomicSMax,
+            AtomicOp::Update(BinaryOp::Max, _) => Op::AtomicUMax,
+            AtomicOp::Update(BinaryOp::And, _) => Op::AtomicAnd,
+            AtomicOp::Update(BinaryOp::Or, _) => Op::AtomicOr,
+            AtomicOp::Update(BinaryOp::Xor, _) => Op::AtomicXor,
+            other => return Err(self.unsupported(format!("atomic {}", other.name()))),
+        };
+        // The threads that the operation orders with.
         let scope = match memory {
             Memory::Shared(_) => Scope::Cube,
             _ => Scope::Device,
         };
         let [scope, relaxed] = [scope as u32, 0].map(|number| self.unit.emit.u32(number));
-        let op = match dtype.is_float() {
-            true => Op::AtomicFAddEXT,
-            false => Op::AtomicIAdd,
-        };
-        self.op(op, dtype, &[place, scope, relaxed, value]);
-        Ok(())
+        let mut all = vec![place, scope, relaxed];
+        for operand in operands {
+            all.push(self.reinterpret(dtype, stored, operand));
+        }
+        if let (AtomicOp::CompareExchange(..), [.., expected, new]) = (op, &mut all[..]) {
+            std::mem::swap(expected, new);
+            // The semantics if they differ.
+            all.insert(3, relaxed);
+        }
+        let before = self.op(instruction, stored, &all);
+        Ok(self.reinterpret(stored, dtype, before))
     }
 
-    /// Adds to a float by compare-and-exchange of its bits.
-    fn exchange(&mut self, place: Word, stored: DType, dtype: DType, value: Word) {
+    /// Adds to a float by compare-and-exchange of its bits. Returns what it was before.
+    fn exchange(&mut self, place: Word, stored: DType, dtype: DType, value: Word) -> Word {
         let emit = &mut self.unit.emit;
         let bits = emit.of(stored);
         let [scope, relaxed] = [Scope::Device as u32, 0].map(|number| emit.u32(number));
@@ -305,6 +329,7 @@ impl Body<'_> {
         let done = emit.value(Op::IEqual, DType::Bool, &[found, expected]);
         emit.branch_if(done, end, head);
         emit.open(end);
+        self.reinterpret(stored, dtype, found)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks that a target has what a function needs, so that lowering meets no surprise.
 
-use millstream_ir::DType;
-use millstream_ir::ssa::{Function, Memory, Stmt, statements};
+use millstream_ir::ssa::{AtomicOp, Function, Memory, Op, statements};
+use millstream_ir::{BinaryOp, DType};
 use spirv::Capability;
 
 use crate::emit::Emit;
@@ -35,16 +35,20 @@ pub(crate) fn check(
         let what = format!("has {} elements in buffer `{}`", param.dtype, param.name);
         Some((need, what, "store elements of 32 bits"))
     });
-    let added = statements(&function.body).filter_map(|stmt| {
-        let Stmt::AtomicAdd { to, .. } = stmt else {
+    let atomic = statements(&function.body).filter_map(|stmt| {
+        let Some(Op::Atomic(op, memory, _)) = stmt.op() else {
             return None;
         };
-        let (name, dtype) = function.memory(*to)?;
-        let need = addition(has, *to, dtype)?;
-        let what = format!("adds to `{name}` of type {dtype} atomically");
-        Some((need, what, "add a type of 32 bits, or reduce instead"))
+        let (name, dtype) = function.memory(*memory)?;
+        let need = atomic(has, *op, *memory, dtype)?;
+        let what = match op {
+            AtomicOp::Update(BinaryOp::Add, _) => "adds to",
+            _ => "accesses",
+        };
+        let what = format!("{what} `{name}` of type {dtype} atomically");
+        Some((need, what, "use a type of 32 bits, or reduce instead"))
     });
-    for ((is_given, feature, capability), what, instead) in computed.chain(stored).chain(added) {
+    for ((is_given, feature, capability), what, instead) in computed.chain(stored).chain(atomic) {
         emit.needs(capability);
         if !is_given {
             return Err(LowerError::Feature {
@@ -56,6 +60,19 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// Returns the target as one whose device does not add to floats in shared memory, if the function also loads or swaps such
+/// floats atomically: those operations are on the bits of the elements, which have one type in the module.
+pub(crate) fn without_adding(function: &Function, target: &Target) -> Target {
+    let mut target = *target;
+    for op in statements(&function.body).filter_map(|stmt| stmt.op()) {
+        if let Op::Atomic(AtomicOp::Load | AtomicOp::Swap(_), Memory::Shared(_), _) = op {
+            target.features.shared_f32_atomic_add = false;
+            target.features.shared_f64_atomic_add = false;
+        }
+    }
+    target
 }
 
 /// Checks the size of a cube.
@@ -108,14 +125,15 @@ fn storage(has: &Features, dtype: DType) -> Option<Need> {
     }
 }
 
-/// Returns what an atomic addition to this memory needs. Integers of 32 bits need nothing, and floats that the device does
-/// not add are added by compare-and-exchange of their bits.
-fn addition(has: &Features, memory: Memory, dtype: DType) -> Option<Need> {
+/// Returns what an atomic operation on this memory needs. Those of 32 bits need nothing: floats that the device does not add
+/// are added by compare-and-exchange of their bits, and other operations on floats are on their bits.
+fn atomic(has: &Features, op: AtomicOp, memory: Memory, dtype: DType) -> Option<Need> {
     let (is_given, feature) = match memory {
         Memory::Shared(_) => (has.shared_i64_atomics, "shaderSharedInt64Atomics"),
         _ => (has.buffer_i64_atomics, "shaderBufferInt64Atomics"),
     };
-    match (dtype, has.adds(memory, dtype)) {
+    let adds = matches!(op, AtomicOp::Update(..)) && has.adds(memory, dtype);
+    match (dtype, adds) {
         (DType::F32, true) => Some((true, feature, Capability::AtomicFloat32AddEXT)),
         (DType::F64, true) => Some((true, feature, Capability::AtomicFloat64AddEXT)),
         _ if dtype.size() == 8 => Some((is_given, feature, Capability::Int64Atomics)),

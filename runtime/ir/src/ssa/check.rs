@@ -195,28 +195,6 @@ impl Check<'_> {
                 self.access(*to, *index, given, at)?;
                 self.writes(*to)
             }
-            Stmt::AtomicAdd {
-                to,
-                at: index,
-                value,
-            } => {
-                let given = self.uses(*value, at)?;
-                self.access(*to, Some(*index), given, at)?;
-                let can = match to {
-                    Memory::Param(param) => {
-                        self.function.params[usize::from(*param)].mode == BufferMode::Update
-                    }
-                    Memory::Shared(_) => true,
-                    Memory::Local(_) => false,
-                };
-                let of = given.dtype.size() >= 4 && given.lanes == 1;
-                if can && of {
-                    return Ok(());
-                }
-                Err(at.error(
-                    "is not supported: atomic additions need i32, u32, i64, u64, f32 or f64, in an updated buffer or a shared array",
-                ))
-            }
             Stmt::If {
                 condition,
                 then,

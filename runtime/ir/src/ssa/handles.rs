@@ -2,7 +2,7 @@
 
 use std::ops;
 
-use super::{Builder, Memory, Op, Scope, Stmt, Type, ValueId};
+use super::{AtomicOp, Builder, Memory, Op, Scope, Stmt, Type, ValueId};
 use crate::scalar::Number;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
@@ -278,12 +278,50 @@ impl<'k> MemoryRef<'k> {
         self.builder.push(Stmt::Store { to, at, value });
     }
 
-    /// Adds to the element at this index atomically.
-    pub fn add(self, at: impl Into<Operand<'k>>, value: impl Into<Operand<'k>>) {
+    /// Adds to the element at this index atomically. Returns what it was before.
+    pub fn add(self, at: impl Into<Operand<'k>>, value: impl Into<Operand<'k>>) -> Val<'k> {
+        self.fetch(BinaryOp::Add, at, value)
+    }
+
+    /// Replaces the element at this index atomically by the result of an operation on it and a value. Returns what it was
+    /// before.
+    pub fn fetch(
+        self,
+        op: BinaryOp,
+        at: impl Into<Operand<'k>>,
+        value: impl Into<Operand<'k>>,
+    ) -> Val<'k> {
         let at = self.index(at);
-        let value = self.element(value);
-        let to = self.memory;
-        self.builder.push(Stmt::AtomicAdd { to, at, value });
+        self.atomic(AtomicOp::Update(op, self.element(value)), at)
+    }
+
+    /// Replaces the element at this index atomically. Returns what it was before.
+    pub fn swap(self, at: impl Into<Operand<'k>>, value: impl Into<Operand<'k>>) -> Val<'k> {
+        let at = self.index(at);
+        self.atomic(AtomicOp::Swap(self.element(value)), at)
+    }
+
+    /// Replaces the element at this index atomically by `new` if it is `expected`. Returns what it was before.
+    pub fn compare_exchange(
+        self,
+        at: impl Into<Operand<'k>>,
+        expected: impl Into<Operand<'k>>,
+        new: impl Into<Operand<'k>>,
+    ) -> Val<'k> {
+        let at = self.index(at);
+        let (expected, new) = (self.element(expected), self.element(new));
+        self.atomic(AtomicOp::CompareExchange(expected, new), at)
+    }
+
+    /// Loads the element at this index atomically.
+    pub fn get_atomic(self, at: impl Into<Operand<'k>>) -> Val<'k> {
+        let at = self.index(at);
+        self.atomic(AtomicOp::Load, at)
+    }
+
+    fn atomic(self, op: AtomicOp, at: ValueId) -> Val<'k> {
+        let op = Op::Atomic(op, self.memory, at);
+        self.builder.value(self.dtype.into(), op)
     }
 
     fn index(self, at: impl Into<Operand<'k>>) -> ValueId {

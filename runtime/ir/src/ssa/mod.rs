@@ -33,6 +33,7 @@
 //! An access out of bounds ends a launch on the CPU and the simulator with a message. A GPU does not notice it, unless
 //! the function is [checked](Function::checked).
 
+mod atomic;
 mod build;
 mod builder;
 mod check;
@@ -42,6 +43,7 @@ mod say;
 mod text;
 mod uniform;
 
+pub use atomic::AtomicOp;
 pub use builder::Builder;
 pub use handles::{MemoryRef, Operand, Val, Var};
 pub use parse::parse;
@@ -78,7 +80,7 @@ pub struct Function {
     /// The source file to which [`Stmt::Line`] refers, for messages; empty if unknown.
     pub file: String,
     /// Whether devices check each access to buffers, shared arrays and indexed locals: a load out of bounds gives zeros,
-    /// a store or an atomic addition there does nothing; a wide access needs all of its lanes in bounds. Every parameter
+    /// a store there does nothing, and an atomic operation neither, whose value is 0; a wide access needs all of its lanes in bounds. Every parameter
     /// has a [length](Param::len) then. The CPU and the simulator fail at an access out of bounds in any case.
     pub checked: bool,
     /// The bindings, in order. They may overlap.
@@ -241,6 +243,9 @@ pub enum Op {
     /// depends on the device, but is always the same. Every thread of the cube must reach it. `argmin` and `argmax` are
     /// not supported.
     Reduce(Scope, ReduceOp, ValueId),
+    /// An atomic operation on the element with this index of an updated buffer or a shared array, and what the element was
+    /// before. For `i32`, `u32`, `i64` and `u64`; additions, loads and swaps also for `f32` and `f64`.
+    Atomic(AtomicOp, Memory, ValueId),
 }
 
 /// A statement. `Break`, `Continue` and `Return` are the last statement of their block.
@@ -259,15 +264,6 @@ pub enum Stmt {
         to: Memory,
         /// The index of the first element.
         at: Option<ValueId>,
-        /// The value.
-        value: ValueId,
-    },
-    /// Adds to an element atomically. For `i32`, `u32`, `i64`, `u64`, `f32` and `f64`, in buffers and shared arrays.
-    AtomicAdd {
-        /// The memory.
-        to: Memory,
-        /// The index of the element.
-        at: ValueId,
         /// The value.
         value: ValueId,
     },
@@ -405,11 +401,16 @@ impl Op {
                 f(*c);
             }
             Op::Pack(values) => values.iter().copied().for_each(f),
+            Op::Atomic(op, _, at) => {
+                f(*at);
+                op.operands().for_each(f);
+            }
         }
     }
 
-    /// Returns `true` if the result depends on the operands alone. Loads and reductions do not.
+    /// Returns `true` if the operation only computes a value, which depends on the operands alone. Loads, reductions and
+    /// atomic operations do not.
     pub(crate) fn is_pure(&self) -> bool {
-        !matches!(self, Op::Load(..) | Op::Reduce(..))
+        !matches!(self, Op::Load(..) | Op::Reduce(..) | Op::Atomic(..))
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Array, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Say, Scalar, Scope, Stmt,
-    Type, ValueId,
+    Array, AtomicOp, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Say, Scalar,
+    Scope, Stmt, Type, ValueId,
 };
 use crate::nest::BufferMode;
 use crate::scalar::Number;
@@ -155,17 +155,6 @@ impl Reader<'_> {
                 self.scanner.expect("=")?;
                 let value = self.value()?;
                 Ok(Stmt::Store { to, at, value })
-            }
-            "add" => {
-                let (to, at) = self.element()?;
-                let Some(at) = at else {
-                    return Err(self
-                        .scanner
-                        .error("an addition needs an index: `add a[%0] += %1`"));
-                };
-                self.scanner.expect("+=")?;
-                let value = self.value()?;
-                Ok(Stmt::AtomicAdd { to, at, value })
             }
             "if" => {
                 let condition = self.value()?;
@@ -318,8 +307,28 @@ impl Reader<'_> {
                 let op = self.named("a reduction", ReduceOp::from_name)?;
                 Op::Reduce(scope, op, self.value()?)
             }
+            "atomic" => self.atomic()?,
             word => return Err(self.scanner.expected("an operation", word)),
         })
+    }
+
+    /// Parses `add x[%0] %1`, and other atomic operations.
+    fn atomic(&mut self) -> Result<Op, TextError> {
+        let word = self.scanner.word("an atomic operation")?;
+        let (memory, at) = self.element()?;
+        let Some(at) = at else {
+            return Err(self
+                .scanner
+                .error("an atomic operation needs an index: `atomic add a[%0] %1`"));
+        };
+        let op = match (word, BinaryOp::from_name(word)) {
+            ("load", _) => AtomicOp::Load,
+            ("swap", _) => AtomicOp::Swap(self.value()?),
+            ("compare_exchange", _) => AtomicOp::CompareExchange(self.value()?, self.value()?),
+            (_, Some(op)) => AtomicOp::Update(op, self.value()?),
+            (word, None) => return Err(self.scanner.expected("an atomic operation", word)),
+        };
+        Ok(Op::Atomic(op, memory, at))
     }
 
     /// Parses a name.

@@ -109,6 +109,12 @@ fn write_op(
         Op::Fma(a, b, c) => write!(f, "fma %{a} %{b} %{c}"),
         Op::Random(seed, counter) => write!(f, "random %{seed} %{counter}"),
         Op::Reduce(scope, op, a) => write!(f, "reduce {scope} {op} %{a}"),
+        Op::Atomic(op, memory, at) => {
+            let element = Element(function, *memory, Some(*at));
+            write!(f, "atomic {} {element}", op.name())?;
+            op.operands()
+                .try_for_each(|operand| write!(f, " %{operand}"))
+        }
     }
 }
 
@@ -131,9 +137,6 @@ impl fmt::Display for Head<'_> {
             }
             Stmt::Store { to, at, value } => {
                 write!(f, "store {} = %{value}", Element(function, *to, *at))
-            }
-            Stmt::AtomicAdd { to, at, value } => {
-                write!(f, "add {} += %{value}", Element(function, *to, Some(*at)))
             }
             Stmt::If { condition, .. } => write!(f, "if %{condition} {{"),
             Stmt::For {

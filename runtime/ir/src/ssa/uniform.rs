@@ -2,8 +2,8 @@
 //! reductions that only some threads may reach.
 //!
 //! The analysis is conservative. The index of a thread diverges. A value with a divergent operand diverges; so does a
-//! local that is stored under divergent control flow, and a load from memory that other threads write. A reduction over
-//! the cube is uniform.
+//! local that is stored under divergent control flow, a load from memory that other threads write, and the value of an atomic
+//! operation. A reduction over the cube is uniform.
 //!
 //! Control flow diverges
 //! - in the branches of a divergent condition, and in a loop with divergent bounds;
@@ -130,7 +130,7 @@ impl<'a> Analysis<'a> {
                     let local = &mut self.locals[usize::from(*local)];
                     mark_divergent(local, same, &mut self.changed);
                 }
-                Stmt::Store { .. } | Stmt::AtomicAdd { .. } | Stmt::Barrier | Stmt::Say(_) => {}
+                Stmt::Store { .. } | Stmt::Barrier | Stmt::Say(_) => {}
                 Stmt::Line(line) => self.line = *line,
                 Stmt::Break => left.repeated |= !converged,
                 Stmt::Continue => left.iteration |= !converged,
@@ -178,7 +178,9 @@ impl<'a> Analysis<'a> {
         let mut same = true;
         op.each_operand(|value| same &= self.same(value));
         match op {
-            Op::Position(Position::Thread, _) | Op::Reduce(Scope::Row, ..) => false,
+            Op::Position(Position::Thread, _) | Op::Reduce(Scope::Row, ..) | Op::Atomic(..) => {
+                false
+            }
             Op::Reduce(Scope::Cube, ..) => true,
             Op::Load(Memory::Local(local), _) => same && self.locals[usize::from(*local)],
             Op::Load(Memory::Param(param), _) => {

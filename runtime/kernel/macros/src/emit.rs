@@ -462,7 +462,7 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
                     quote!(#name: &(impl ::millstream::__kernel::plain::Get<Element = #of> + ?Sized))
                 }
                 ParamKind::Buffer(of, Mode::Atomic) => {
-                    quote!(#name: &mut ::millstream::__kernel::plain::Atomics<'_, #of>)
+                    quote!(#name: &::millstream::__kernel::plain::Atomics<'_, #of>)
                 }
                 ParamKind::Buffer(of, _) => {
                     quote!(#name: &mut (impl ::millstream::__kernel::plain::Set<Element = #of> + ?Sized))
@@ -479,6 +479,9 @@ fn helper(function: &Function) -> syn::Result<TokenStream> {
                 ParamKind::Value(of) => {
                     let of = types(of, &generic_types);
                     quote!(#name: #of)
+                }
+                ParamKind::Buffer(of, Mode::Atomic) => {
+                    quote!(#name: impl ::millstream::__kernel::traced::Atomics<'__k, Element = #of>)
                 }
                 ParamKind::Buffer(of, _) => {
                     quote!(#name: impl ::millstream::__kernel::traced::Memory<'__k, Element = #of>)
@@ -529,7 +532,7 @@ fn example(param: &Param) -> TokenStream {
         ParamKind::Value(of) => quote!(#of),
         ParamKind::Buffer(of, Mode::Read) => quote!(&::millstream::__kernel::plain::In<'_, #of>),
         ParamKind::Buffer(of, Mode::Atomic) => {
-            quote!(&mut ::millstream::__kernel::plain::Atomics<'_, #of>)
+            quote!(&::millstream::__kernel::plain::Atomics<'_, #of>)
         }
         ParamKind::Buffer(of, _) => {
             quote!(&mut ::millstream::__kernel::plain::Shared<'_, #of, false>)

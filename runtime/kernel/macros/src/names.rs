@@ -22,6 +22,63 @@ pub(crate) const METHODS: &[(&str, &str, usize)] = &[
     ("wrapping_sub", "sub", 1),
 ];
 
+/// Methods of numbers that are composed of several operations: the name, also of the function of `plain` and `traced`, and the
+/// number of arguments.
+pub(crate) const COMPOSED: &[(&str, usize)] = &[
+    ("abs_diff", 1),
+    ("acos", 0),
+    ("asin", 0),
+    ("atan", 0),
+    ("atan2", 1),
+    ("copysign", 1),
+    ("cosh", 0),
+    ("count_ones", 0),
+    ("count_zeros", 0),
+    ("exp2", 0),
+    ("fract", 0),
+    ("hypot", 1),
+    ("is_finite", 0),
+    ("is_infinite", 0),
+    ("is_sign_negative", 0),
+    ("is_sign_positive", 0),
+    ("leading_zeros", 0),
+    ("log10", 0),
+    ("log2", 0),
+    ("pow", 1),
+    ("powi", 1),
+    ("recip", 0),
+    ("rem_euclid", 1),
+    ("reverse_bits", 0),
+    ("rotate_left", 1),
+    ("rotate_right", 1),
+    ("round", 0),
+    ("saturating_add", 1),
+    ("saturating_sub", 1),
+    ("signum", 0),
+    ("sin_cos", 0),
+    ("sinh", 0),
+    ("tan", 0),
+    ("to_degrees", 0),
+    ("to_radians", 0),
+    ("trailing_zeros", 0),
+    ("trunc", 0),
+];
+
+/// Atomic operations on elements: the name, and the number of arguments.
+pub(crate) const ATOMICS: &[(&str, usize)] = &[
+    ("compare_exchange", 2),
+    ("fetch_add", 1),
+    ("fetch_and", 1),
+    ("fetch_max", 1),
+    ("fetch_min", 1),
+    ("fetch_or", 1),
+    ("fetch_sub", 1),
+    ("fetch_xor", 1),
+    ("load", 0),
+    ("store", 1),
+    ("swap", 1),
+];
+
 /// Functions of threads that work together: the name, and the number of arguments.
 pub(crate) const OF_CUBES: &[(&str, usize)] = &[
     ("barrier", 0),

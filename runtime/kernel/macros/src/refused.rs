@@ -68,15 +68,17 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
             "kernels have no functions of whole buffers: write a loop over indices"
         }
         "into" | "try_into" => "kernels cast with `as`: `x as f32`",
-        "powi" | "pow" => {
-            "kernels have no powers of integers: multiply in a loop, or `x.powf(n as f32)`"
-        }
-        "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "saturating_add"
-        | "saturating_sub" | "saturating_mul" | "overflowing_add" | "overflowing_sub"
-        | "overflowing_mul" => OF_INTEGERS,
+        "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "saturating_mul"
+        | "overflowing_add" | "overflowing_sub" | "overflowing_mul" => OF_INTEGERS,
         "await" => "kernels are not `async`: their launch is",
-        "load" | "store" | "fetch_sub" | "fetch_max" | "fetch_min" | "compare_exchange" => {
-            "atomics of kernels add: `bins[i].fetch_add(1)`"
+        "load" | "store" => {
+            "an atomic is an element of a buffer `&[Atomic<T>]` or of a shared array: `x[i].load()`"
+        }
+        "compare_exchange_weak" | "compare_and_swap" => {
+            "kernels have `x[i].compare_exchange(expected, new)`, which returns the value before"
+        }
+        "fetch_update" | "fetch_nand" => {
+            "kernels have no `fetch_update` and `fetch_nand`: loop with `x[i].compare_exchange(expected, new)`"
         }
         _ => return None,
     })

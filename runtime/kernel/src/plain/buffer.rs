@@ -526,26 +526,12 @@ impl<T: Number, const WHOLE: bool> Set for Shared<'_, T, WHOLE> {
 }
 
 impl<T: Number> Atomics<'_, T> {
-    /// Adds to an element.
+    /// Returns the address of an element. All accesses to the element are atomic (`View::of`).
     ///
     /// # Panics
     /// There is no such element.
     #[inline(always)]
-    pub fn add<I: Int>(&self, index: I, value: T, at: &'static At) {
-        const { assert!(size_of::<T>() >= 4, "atomics have 4 or 8 bytes") };
-        let place = self.0.place(index.index(), at);
-        let sum = |bits| T::of_bits(bits).add(value).bits();
-        // SAFETY: all accesses to the element are atomic (`View::of`).
-        unsafe {
-            // The update always succeeds at last.
-            let _ = match size_of::<T>() {
-                8 => AtomicU64::from_ptr(place.cast())
-                    .fetch_update(Relaxed, Relaxed, |bits| Some(sum(bits))),
-                _ => AtomicU32::from_ptr(place.cast())
-                    .fetch_update(Relaxed, Relaxed, |bits| Some(sum(bits.into()) as u32))
-                    .map(u64::from)
-                    .map_err(u64::from),
-            };
-        }
+    pub(super) fn place(&self, index: usize, at: &'static At) -> *mut T {
+        self.0.place(index, at)
     }
 }

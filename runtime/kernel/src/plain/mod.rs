@@ -2,16 +2,20 @@
 //!
 //! `traced` has functions of the same names and shapes, which add to a program. The macro writes one body for each.
 
+mod atomics;
 mod buffer;
 mod functions;
+mod math;
 mod operators;
 mod ranges;
 mod say;
 mod thread;
 mod threads;
 
+pub(crate) use atomics::check_size;
 pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
 pub use functions::*;
+pub use math::*;
 pub use operators::*;
 pub use ranges::{inclusive, range, reversed, steps};
 pub use say::fail;

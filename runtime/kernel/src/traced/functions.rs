@@ -7,7 +7,7 @@ use super::{Traced as _, Tracer, V};
 use crate::number::{Bits, Float, Int, Number, Scalar};
 
 /// Returns a value in the type that it is computed in: a half as `f32`.
-fn wide<T: Scalar>(value: V<'_, T>) -> Val<'_> {
+pub(super) fn wide<T: Scalar>(value: V<'_, T>) -> Val<'_> {
     let value = value.val();
     match T::DTYPE.computed() == T::DTYPE {
         true => value,
@@ -16,7 +16,7 @@ fn wide<T: Scalar>(value: V<'_, T>) -> Val<'_> {
 }
 
 /// Returns a result in its type.
-fn narrow<T: Scalar>(value: Val<'_>) -> V<'_, T> {
+pub(super) fn narrow<T: Scalar>(value: Val<'_>) -> V<'_, T> {
     match value.of().dtype == T::DTYPE {
         true => V::new(value),
         false => V::new(value.cast(T::DTYPE)),

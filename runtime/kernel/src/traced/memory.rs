@@ -84,7 +84,7 @@ impl<'k, T: Scalar, const N: usize> Memory<'k> for Array<'k, T, N> {
 }
 
 /// Returns an index as the program has it.
-fn index<T: Int>(index: V<'_, T>) -> Val<'_> {
+pub(super) fn index<T: Int>(index: V<'_, T>) -> Val<'_> {
     let index = index.val();
     match T::DTYPE {
         DType::I64 => index,
@@ -108,11 +108,6 @@ impl<'k, T: Number> Buffer<'k, T> {
         let of = PhantomData;
         Self { memory, of }
     }
-
-    /// Adds to an element atomically.
-    pub fn add<I: Int>(self, at: V<'k, I>, value: V<'k, T>) {
-        self.memory.add(index(at), value.val());
-    }
 }
 
 /// Returns the number of elements.
@@ -126,16 +121,6 @@ pub fn shared<'k, T: Scalar, const N: usize>(k: Tracer<'k>) -> Group<'k, T, N> {
     let memory = k.builder.shared("shared", T::DTYPE, len);
     let of = PhantomData;
     Group { memory, of }
-}
-
-impl<T: Scalar, const N: usize> Group<'_, T, N> {
-    /// Adds to an element atomically.
-    pub fn add<'k, I: Int>(self, at: V<'k, I>, value: V<'k, T>)
-    where
-        Self: Memory<'k>,
-    {
-        self.memory().add(index(at), value.val());
-    }
 }
 
 /// The most elements that are copied one by one, and not by a loop.

@@ -2,15 +2,18 @@
 //!
 //! `plain` has functions of the same names and shapes. The macro writes one body for each.
 
+mod atomics;
 mod control;
 mod functions;
 mod gate;
+mod math;
 mod memory;
 mod operators;
 mod parameters;
 mod say;
 mod value;
 
+pub use atomics::Atomics;
 pub(crate) use control::trace;
 pub use control::{
     Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, helper,
@@ -18,6 +21,7 @@ pub use control::{
 };
 pub use functions::*;
 pub use gate::{Gate, size_of_output};
+pub use math::*;
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
 pub use operators::*;
 pub use parameters::Numbers;

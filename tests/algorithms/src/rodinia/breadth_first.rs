@@ -1,7 +1,7 @@
 //! Breadth-first search: the steps from a node of a graph to each other.
 //!
 //! Rodinia's threads all store `true` to the mark of a node that several reach. That is a race, which the simulator
-//! reports even though the values are equal: so they add atomically.
+//! reports even though the values are equal: so they store atomically.
 
 use millstream::prelude::*;
 
@@ -16,7 +16,7 @@ pub fn expand(step: u32, starts: &[u32], edges: &[u32], steps: &[u32], marks: &[
     let i = thread();
     if steps[i] == step {
         for edge in starts[i]..starts[i + 1] {
-            marks[edges[edge]].fetch_add(1);
+            marks[edges[edge]].store(1);
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::instruction::{Access, Action, Collective, Shuffle, Source, Space};
 use crate::number::{Mode, Rounding};
 use crate::operands::{Scope, Statement, split_operands};
 use crate::table::{
-    Carrying, Context, EQUAL, Function, GREATER, LESS, Modifiers, Operand, ROWS, Types, UNORDERED,
-    add, add_carrying, compare, convert, high_carrying, low_carrying, pack, subtract,
+    ATOMICS, Carrying, Context, EQUAL, Function, GREATER, LESS, Modifiers, Operand, ROWS, Types,
+    UNORDERED, add, add_carrying, compare, convert, high_carrying, low_carrying, pack, subtract,
     subtract_carrying,
 };
 use crate::types::{Format, Type};
@@ -264,14 +264,16 @@ impl Statement<'_, '_> {
             return Err("constants cannot be written".to_owned());
         }
         let space = self.space();
-        let mut count = 1;
+        let (mut count, mut operands) = (1, 1);
+        let mut update: Function = |_, [before, ..]| before;
         match kind {
             // Operations run one at a time, so every scope is satisfied.
             Kind::Atomic => {
                 self.ignore(&SCOPES);
-                if !self.has("add") {
-                    return Err("only atomic additions are supported".to_owned());
-                }
+                let found = self.modifier("atomic operation", |name| {
+                    ATOMICS.iter().find(|(of, ..)| *of == name)
+                })?;
+                (_, operands, update) = *found;
             }
             _ => {
                 let counts = [("v2", 2), ("v4", 4)];
@@ -291,7 +293,10 @@ impl Statement<'_, '_> {
         let (space, at) = self.address(space)?;
         let values = match kind {
             Kind::Read => Box::default(),
-            _ => self.vector_values(count, ty)?,
+            Kind::Write => self.vector_values(count, ty)?,
+            Kind::Atomic => (0..operands)
+                .map(|_| self.source(ty))
+                .collect::<Result<_, _>>()?,
         };
         if kind != Kind::Read && space == Space::Parameter {
             return Err("parameters cannot be written".to_owned());
@@ -303,6 +308,7 @@ impl Statement<'_, '_> {
             at,
             targets,
             values,
+            update,
         }))
     }
 

@@ -43,7 +43,7 @@ pub(super) struct Address {
     pub(super) offset: u64,
 }
 
-/// A load, a store, or an atomic addition.
+/// A load, a store, or an atomic operation.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) kind: Kind,
@@ -52,8 +52,10 @@ pub(super) struct Access {
     pub(super) at: Address,
     /// The registers that receive the bits before the access.
     pub(super) targets: Box<[Option<usize>]>,
-    /// What is stored or added.
+    /// What is stored; the operands of an atomic operation.
     pub(super) values: Box<[Source]>,
+    /// What an atomic operation stores, from the bits before and its operands.
+    pub(super) update: Function,
 }
 
 /// The modes of a shuffle.

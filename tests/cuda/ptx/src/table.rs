@@ -107,6 +107,8 @@ pub(super) const ROWS: &[Row] = rows! {
     "ex2"      Floats   Approximate (Same)      power_of_two;
     "not"      Integers None        (Same)      not;
     "clz"      Integers None        (Same)      |of, [a, ..]| u64::from(trim(of.ty, a).leading_zeros() + width(of.ty) - 64);
+    "popc"     Integers None        (Same)      |of, [a, ..]| trim(of.ty, a).count_ones().into();
+    "brev"     Integers None        (Same)      |of, [a, ..]| trim(of.ty, a).reverse_bits() >> (64 - width(of.ty));
     "add"      All      Mode        (Same Same) add;
     "sub"      All      Mode        (Same Same) subtract;
     "div"      All      Approximate (Same Same) divide;
@@ -136,6 +138,28 @@ pub(super) const ROWS: &[Row] = rows! {
     "bfi"      Integers None        (Same Same Word Word) insert;
     "selp"     All      None        (Same Same Predicate) |of, [a, b, which, _]| trim(of.ty, if which != 0 { a } else { b });
 };
+
+/// Atomic operations: the name, the number of operands, and what is stored, from the bits before and the operands.
+pub(super) const ATOMICS: &[(&str, usize, Function)] = &[
+    ("add", 1, add),
+    ("min", 1, |of, [a, b, ..]| {
+        min_or_max(of.ty, a, b, Ordering::Less)
+    }),
+    ("max", 1, |of, [a, b, ..]| {
+        min_or_max(of.ty, a, b, Ordering::Greater)
+    }),
+    ("and", 1, |_, [a, b, ..]| a & b),
+    ("or", 1, |_, [a, b, ..]| a | b),
+    ("xor", 1, |_, [a, b, ..]| a ^ b),
+    ("exch", 1, |_, [_, new, ..]| new),
+    (
+        "cas",
+        2,
+        |_, [before, expected, new, _]| {
+            if before == expected { new } else { before }
+        },
+    ),
+];
 
 /// Clears the bits above the width of the type.
 #[inline]
@@ -398,7 +422,7 @@ pub(super) fn high_carrying(ty: Type, [a, b, c]: [u64; 3], carry: u64) -> (u64, 
     add_carrying(ty, [high(ty, a, b), c, 0], carry)
 }
 
-/// Returns the context of atomic additions. Those of `f32` in global memory flush subnormals; all others do not.
+/// Returns the context of atomic operations. Additions of `f32` in global memory flush subnormals; all others do not.
 pub(super) fn atomic_context(ty: Type, is_global: bool) -> Context {
     let mut of = Context::plain(ty);
     of.mode.flush = ty == Type::Float(Format::F32) && is_global;

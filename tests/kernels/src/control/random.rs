@@ -263,7 +263,17 @@ impl<'k> Statements<'k> {
 
     fn load(&mut self, scope: &mut Scope<'k>) {
         let zero = self.k.constant(0);
-        let made = match self.draw(6) {
+        let made = match self.draw(8) {
+            // Of elements that only this thread accesses.
+            6 => {
+                let (at, value) = (self.index(scope, scope.me, 1, 1), self.pick(scope));
+                scope.shared.fetch(BinaryOp::Max, at, value)
+            }
+            7 => {
+                let at = self.index(scope, scope.own, OWN_LEN, 1);
+                let (expected, new) = (scope.y.get(at), self.pick(scope));
+                scope.y.compare_exchange(at, expected, new)
+            }
             0 => {
                 let pair = scope.x.get_wide(self.index(scope, zero, 32, 2), 2);
                 pair.lane(0) - pair.lane(1)
@@ -290,7 +300,9 @@ impl<'k> Statements<'k> {
                 self.index(scope, scope.own, OWN_LEN, 2),
                 self.k.pack(&[a, b]),
             ),
-            1 => scope.y.add(self.index(scope, scope.sums, SUMS_LEN, 1), a),
+            1 => {
+                scope.y.add(self.index(scope, scope.sums, SUMS_LEN, 1), a);
+            }
             2 => scope
                 .local
                 .set(self.index(scope, zero, LOCAL_LEN, 2), self.k.pack(&[a, b])),

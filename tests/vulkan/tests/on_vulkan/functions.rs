@@ -77,6 +77,13 @@ fn concurrent_atomic_additions_are_all_counted(
 }
 
 #[rstest]
+fn atomic_operations_return_what_the_element_was(
+    #[values(DType::I32, DType::U32, DType::I64, DType::U64, DType::F32, DType::F64)] dtype: DType,
+) {
+    check(&control::atomics(dtype));
+}
+
+#[rstest]
 fn loops_end_for_steps_below_one_and_for_bounds_that_differ_by_thread(
     #[values(0, -1, 4)] step: i64,
 ) {

@@ -8,7 +8,7 @@
 //! Steps that compute write the elements of all threads between the first active one and the last one, because no
 //! operation traps, and what inactive threads have is never read. Only stores distinguish them.
 
-use millstream_ir::ssa::{Axis, Function, Memory, Position, Text};
+use millstream_ir::ssa::{AtomicOp, Axis, Function, Memory, Position, Text};
 use millstream_ir::{CompareOp, DType};
 
 use crate::kernels::Kernel;
@@ -207,10 +207,12 @@ pub(crate) enum Step {
         access: Box<Access>,
         value: Box<[Operand]>,
     },
-    /// Adds atomically.
-    Add {
+    /// An atomic operation, whose value is written unless nothing uses it.
+    Atomic {
         access: Box<Access>,
-        value: Operand,
+        op: AtomicOp,
+        operands: [Operand; 2],
+        to: Option<Operand>,
         dtype: DType,
     },
     /// Prints, or fails.

@@ -12,6 +12,8 @@ pub(crate) struct Survey {
     pub(crate) begins_stored: Vec<bool>,
     /// For each value whether it is loaded from a variable that is not stored to as long as the value is used.
     pub(crate) is_variable_itself: Vec<bool>,
+    /// For each value whether a statement uses it.
+    pub(crate) is_used: Vec<bool>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -84,6 +86,7 @@ pub(crate) fn survey(function: &Function) -> Survey {
             .collect(),
         is_variable: walk.is_variable,
         is_variable_itself,
+        is_used: walk.last_use.iter().map(|last| *last > 0).collect(),
     }
 }
 
@@ -136,10 +139,6 @@ impl Walk<'_> {
                     }
                     self.goes_behind(local);
                 }
-            }
-            Stmt::AtomicAdd { at, value, .. } => {
-                self.use_of(*at);
-                self.use_of(*value);
             }
             Stmt::Say(say) => say.values.iter().for_each(|value| self.use_of(*value)),
             Stmt::If {

@@ -144,6 +144,7 @@ impl<'k> Math<'k> {
         let clamped = t.compare(CompareOp::Gt, end).select(self.number(end), t);
         let e = self.exp(clamped + clamped) + 1.0;
         let far = self.number(1.0) - self.number(2.0) / e;
-        t.lt(bound).select(near, self.with_sign(far, x))
+        // The sum of two zeros would lose the sign of -0.
+        self.with_sign(t.lt(bound).select(near, far), x)
     }
 }

@@ -2,6 +2,7 @@
 
 use millstream_ir::ssa::{Builder, MemoryRef, Position, Val};
 use millstream_ir::{DType, ReduceOp};
+use millstream_kernel_cases::control::atomics;
 use millstream_kernel_cases::operations::Case;
 use spirv::{Capability, LoopControl, Op, StorageClass};
 
@@ -37,7 +38,7 @@ fn every_reduction_is_valid() {
 }
 
 #[test]
-fn every_atomic_addition_is_valid() {
+fn every_atomic_operation_is_valid() {
     for dtype in [
         DType::I32,
         DType::U32,
@@ -56,6 +57,7 @@ fn every_atomic_addition_is_valid() {
         b.add(k.thread(), shared.get(0));
         let function = k.build().expect("the function is valid");
         check(&format!("additions of {dtype}"), &function);
+        check(&format!("atomics of {dtype}"), &atomics(dtype).function);
     }
 }
 

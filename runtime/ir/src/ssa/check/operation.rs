@@ -111,6 +111,24 @@ impl Check<'_> {
                 };
                 Err(at.error(why))
             }
+            Op::Atomic(op, memory, index) => {
+                self.access(*memory, Some(*index), to, at)?;
+                op.operands()
+                    .try_for_each(|operand| at.same(to, of(&operand)))?;
+                let can = match memory {
+                    Memory::Param(param) => {
+                        function.params[usize::from(*param)].mode == BufferMode::Update
+                    }
+                    Memory::Shared(_) => true,
+                    Memory::Local(_) => false,
+                };
+                match can && to.lanes == 1 && op.takes(to.dtype) {
+                    true => Ok(()),
+                    false => Err(at.error(
+                        "is not supported: atomic operations need i32, u32, i64 or u64, additions, loads and swaps also f32 or f64, in an updated buffer or a shared array",
+                    )),
+                }
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use syn::{
 use super::cheap::{is_assignment, is_cheap};
 use super::memory::{root, single};
 use super::{Body, Form, line_of};
-use crate::names::{METHODS, OF_CUBES};
+use crate::names::{COMPOSED, METHODS, OF_CUBES};
 use crate::refused;
 use crate::scope::Local;
 use crate::signature::Mode;
@@ -251,15 +251,8 @@ impl Body<'_> {
         if name == "len" && given == 0 {
             return self.length(&it.receiver);
         }
-        if name == "fetch_add" && given == 1 {
-            let receiver = match &*it.receiver {
-                Expr::Index(index) => index,
-                other => {
-                    let why = "an atomic is an element of a buffer `&[Atomic<T>]` or of a shared array: `bins[i].fetch_add(1)`";
-                    return self.refuse(other, why);
-                }
-            };
-            return self.atomic_add(receiver, &it.args[0]);
+        if let Some(atomic) = self.atomic(it) {
+            return atomic;
         }
         if name == "clamp" && given == 2 {
             let (min, max) = (self.path(span, "min"), self.path(span, "max"));
@@ -271,7 +264,11 @@ impl Body<'_> {
             let (ne, value) = (self.path(span, "ne"), self.expression(&it.receiver));
             return quote_spanned!(span=> { let __value = #value; #ne(__value, __value) });
         }
-        let Some((_, function, wanted)) = METHODS.iter().find(|(method, ..)| *method == name)
+        let composed = COMPOSED.iter().find(|(method, _)| *method == name);
+        let method = METHODS.iter().find(|(method, ..)| *method == name);
+        let Some((function, wanted)) = composed
+            .map(|(name, wanted)| (name, wanted))
+            .or(method.map(|(_, function, wanted)| (function, wanted)))
         else {
             return match refused::method(&name) {
                 Some(why) => self.refuse(&it.method, why),
@@ -286,7 +283,8 @@ impl Body<'_> {
         let function = self.path(it.method.span(), function);
         let receiver = self.expression(&it.receiver);
         let arguments = self.arguments(&it.args);
-        quote_spanned!(span=> #function(#receiver #(, #arguments)*))
+        let k = (composed.is_some() && self.is_traced()).then(|| quote!(__k,));
+        quote_spanned!(span=> #function(#k #receiver #(, #arguments)*))
     }
 
     /// Rewrites `x.len()`.
@@ -505,7 +503,7 @@ impl Body<'_> {
                 self.uses[number].elsewhere = true;
                 match (form, mode) {
                     (Form::Traced, _) => quote!(#inner),
-                    (Form::Plain, Mode::Read) => quote!(&#inner),
+                    (Form::Plain, Mode::Read | Mode::Atomic) => quote!(&#inner),
                     (Form::Plain, _) => quote!(&mut #inner),
                 }
             }

@@ -3,9 +3,10 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, ExprIndex, Ident, Member};
+use syn::{BinOp, Expr, ExprIndex, ExprMethodCall, Ident, Member};
 
 use super::{Body, is_thread, line_of};
+use crate::names::ATOMICS;
 use crate::scope::Local;
 use crate::signature::Mode;
 
@@ -21,6 +22,12 @@ impl Body<'_> {
     /// Rewrites a load: `x[i]`.
     pub(super) fn load(&mut self, index: &ExprIndex) -> TokenStream {
         let span = index.span();
+        if let Some(name) = single(&index.expr)
+            && let Some(Local::Buffer(_, Mode::Atomic)) = self.scopes.find(name)
+        {
+            let why = format!("`{name}` has atomics: use `{name}[i].load()`");
+            return self.refuse(index, why);
+        }
         let Some((memory, at)) = self.memory(index) else {
             return TokenStream::new();
         };
@@ -135,7 +142,7 @@ impl Body<'_> {
                     "`{name}` is read-only: declare it as `{name}: &mut [T]`"
                 )),
                 Some(Local::Buffer(_, Mode::Atomic)) => Some(format!(
-                    "`{name}` has atomics: use `{name}[i].fetch_add(value)`"
+                    "`{name}` has atomics: use `{name}[i].store(value)`, or `{name}[i].fetch_add(value)`"
                 )),
                 Some(Local::Value | Local::Number) => Some(format!(
                     "`{name}` does not change: declare it as `let mut {name}`"
@@ -191,20 +198,50 @@ impl Body<'_> {
         }
     }
 
-    /// Rewrites `bins[i].fetch_add(value)`.
-    pub(super) fn atomic_add(&mut self, index: &ExprIndex, value: &Expr) -> TokenStream {
-        let span = index.span();
-        let value = self.expression(value);
-        let Some((Memory::Other(memory, name), at)) = self.memory(index) else {
-            return TokenStream::new();
+    /// Rewrites an atomic operation, `bins[i].fetch_add(value)`. `None` for another method of the name: `load`, `store` and
+    /// `swap` are those of an atomic only if the element is in memory that has atomics.
+    pub(super) fn atomic(&mut self, it: &ExprMethodCall) -> Option<TokenStream> {
+        let name = it.method.to_string();
+        let (_, wanted) = ATOMICS.iter().find(|(atomic, _)| *atomic == name)?;
+        let is_only_atomic = !matches!(name.as_str(), "load" | "store" | "swap");
+        let why = format!(
+            "an atomic is an element of a buffer `&[Atomic<T>]` or of a shared array: `bins[i].{name}(..)`"
+        );
+        let Expr::Index(index) = &*it.receiver else {
+            return is_only_atomic.then(|| self.refuse(&it.receiver, why));
         };
-        match self.is_traced() {
-            true => quote_spanned!(span=> #memory.add(#at, #value)),
+        let local = single(&index.expr).and_then(|name| self.scopes.find(name));
+        if !matches!(local, Some(Local::Buffer(_, Mode::Atomic) | Local::Shared)) {
+            return is_only_atomic.then(|| self.refuse(&it.receiver, why));
+        }
+        if it.args.len() != *wanted {
+            let (given, plural) = (it.args.len(), if *wanted == 1 { "" } else { "s" });
+            let why = match name.as_str() {
+                "compare_exchange" if given == 4 => {
+                    "atomics of kernels are relaxed and return the value before: `x[i].compare_exchange(expected, new)`".to_owned()
+                }
+                _ if given == wanted + 1 => {
+                    format!("atomics of kernels are relaxed: `{name}` takes no ordering")
+                }
+                _ => format!("`{name}` takes {wanted} argument{plural}, got {given}"),
+            };
+            return Some(self.refuse(it, why));
+        }
+        let (span, method) = (it.span(), &it.method);
+        let values = it.args.iter().map(|value| self.expression(value));
+        let values: Vec<_> = values.collect();
+        let Some((Memory::Other(memory, name), at)) = self.memory(index) else {
+            return Some(TokenStream::new());
+        };
+        Some(match self.is_traced() {
+            true => {
+                quote_spanned!(span=> ::millstream::__kernel::traced::Atomics::#method(#memory, #at #(, #values)*))
+            }
             false => {
                 let place = place_at(&name, span);
-                quote_spanned!(span=> #memory.add(#at, #value, #place))
+                quote_spanned!(span=> #memory.#method(#at #(, #values)*, #place))
             }
-        }
+        })
     }
 
     /// Returns the memory of an element, and its index. Notes how a buffer is used.

@@ -1,11 +1,11 @@
-//! Loads, stores and atomic additions.
+//! Loads, stores and atomic operations.
 
 use std::ops::Range;
 
 use crate::instruction::{Access, Instruction, Space};
 use crate::run::{Block, RACES_MAX, Thread};
 use crate::shadow::{Conflict, Current, Shadow, Stamp};
-use crate::table::{add, atomic_context, sign_extended, trim};
+use crate::table::{atomic_context, sign_extended, trim};
 use crate::{Fault, Global, Kind, Trap, Window, windows};
 
 /// The largest size of an access in bytes.
@@ -104,7 +104,10 @@ impl Block<'_, '_> {
         access: &Access,
     ) -> Result<(), Trap> {
         let bytes = usize::from(access.ty.bytes());
-        let count = access.targets.len().max(access.values.len());
+        let count = match access.kind {
+            Kind::Atomic => 1,
+            _ => access.targets.len().max(access.values.len()),
+        };
         let all = bytes * count;
         let base = self.value(thread, access.at.base);
         let address = base.wrapping_add(access.at.offset);
@@ -118,13 +121,19 @@ impl Block<'_, '_> {
             u64::from_le_bytes(word)
         };
         let mut new = old;
-        for (at, value) in access.values.iter().enumerate() {
-            let mut value = self.value(thread, *value);
-            if access.kind == Kind::Atomic {
-                let of = atomic_context(access.ty, access.space == Space::Global);
-                value = add(&of, [word(at), trim(access.ty, value), 0, 0]);
+        if access.kind == Kind::Atomic {
+            let of = atomic_context(access.ty, access.space == Space::Global);
+            let mut operands = [word(0), 0, 0, 0];
+            for (operand, value) in operands[1..].iter_mut().zip(&access.values) {
+                *operand = trim(access.ty, self.value(thread, *value));
             }
-            new[at * bytes..][..bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+            let value = (access.update)(&of, operands);
+            new[..bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+        } else {
+            for (at, value) in access.values.iter().enumerate() {
+                let value = self.value(thread, *value);
+                new[at * bytes..][..bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+            }
         }
         self.record(thread, instruction, access.kind, location, all, |at| {
             new[at] != old[at]

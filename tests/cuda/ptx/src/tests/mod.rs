@@ -221,6 +221,38 @@ fn functions_have_their_own_parameters_variables_and_memory() {
     assert_eq!(machine.get::<u32>(2 * APART, 1), [104]);
 }
 
+/// Each operation on 0xfffffff0 and 0x35 in shared memory: what was there, and what is there.
+#[test]
+fn atomic_operations_return_what_was_there() {
+    for (operation, stored) in [
+        ("add.u32", 0x25),
+        ("min.s32", 0xffff_fff0),
+        ("min.u32", 0x35),
+        ("max.s32", 0x35),
+        ("max.u32", 0xffff_fff0),
+        ("and.b32", 0x30),
+        ("or.b32", 0xffff_fff5),
+        ("xor.b32", 0xffff_ffc5),
+        ("exch.b32", 0x35),
+    ] {
+        let of = |last: &str| {
+            let body = format!(
+                ".shared .align 4 .u32 at; st.shared.u32 [at], %r1; atom.shared.{operation} %r2, [at], 0x35; {last} {LANE}"
+            );
+            words(1, &[0xffff_fff0], &body)[0]
+        };
+        assert_eq!(of(""), 0xffff_fff0, "{operation}");
+        assert_eq!(of("ld.shared.u32 %r2, [at];"), stored, "{operation}");
+    }
+    for (expected, stored) in [(7, 9), (8, 7)] {
+        let body = format!(
+            ".shared .align 4 .u32 at; st.shared.u32 [at], %r1; atom.shared.cas.b32 %r2, [at], {expected}, 9; ld.shared.u32 %r3, [at]; \
+             mad.lo.s32 %r2, %r2, 100, %r3; {LANE}"
+        );
+        assert_eq!(words(1, &[7], &body), [700 + stored]);
+    }
+}
+
 #[test]
 fn a_polling_thread_does_not_block_the_thread_that_it_waits_for() {
     // Lane 0 waits for lane 1, and all lanes for a lane of the last warp.
@@ -295,7 +327,7 @@ fn unsupported_text_is_an_error_with_its_line() {
         ("call helper;", "helper"),
         ("bar.sync 0, 64;", "barriers of all threads"),
         ("shfl.sync.up.b32 %r1, %r2, 1, 0, -1;", "shuffle mode"),
-        ("atom.global.cas.b32 %r1, [%rd1], 0, 1;", "atomic additions"),
+        ("atom.global.inc.u32 %r1, [%rd1], 7;", "atomic operation"),
         ("cvt.rn.f16x2.f32 %r1, %f1, %f2;", "f16x2"),
         ("membar.gl;", "`membar.gl`"),
         ("min.ftz.f32 %f1, %f2, %f2;", "min.ftz.f32"),

@@ -80,11 +80,17 @@ fn walk(steps: &mut Steps, visitor: &mut impl Visitor) {
                 }
                 value.iter_mut().for_each(|value| visitor.operand(value));
             }
-            Step::Add { access, value, .. } => {
+            Step::Atomic {
+                access,
+                operands,
+                to,
+                ..
+            } => {
                 if let crate::code::At::Column(at) = &mut access.at {
                     visitor.operand(at);
                 }
-                visitor.operand(value);
+                operands.iter_mut().for_each(|of| visitor.operand(of));
+                to.iter_mut().for_each(|to| visitor.operand(to));
             }
             Step::Say(said) => {
                 let values = said.values.iter_mut();

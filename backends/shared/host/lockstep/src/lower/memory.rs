@@ -1,8 +1,8 @@
-//! Loads and stores.
+//! Loads, stores and atomic operations.
 
 use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
-use millstream_ir::ssa::{Memory, Say, Text, ValueId};
+use millstream_ir::ssa::{AtomicOp, Memory, Say, Text, ValueId};
 
 use super::{Home, Lane, Lower};
 use crate::code::{Access, At, Operand, Reference, Said, Step, Target, UNPLACED};
@@ -178,14 +178,27 @@ impl Lower<'_> {
         })));
     }
 
-    pub(super) fn add(&mut self, memory: Memory, at: ValueId, value: ValueId) {
-        let operand = self.operand((value, 0));
+    pub(super) fn atomic(
+        &mut self,
+        value: ValueId,
+        op: AtomicOp,
+        memory: Memory,
+        at: ValueId,
+    ) -> Lane {
+        let mut all = op.operands().map(|operand| self.operand((operand, 0)));
+        let operands = std::array::from_fn(|_| all.next().unwrap_or(Operand::scalar(0)));
         let access = self.access(memory, Some(at), value);
         let dtype = self.type_of(value).dtype;
-        self.emit(Step::Add {
+        let is_used = self.survey.is_used[value as usize];
+        let to = is_used.then(|| self.new_column(dtype));
+        self.emit(Step::Atomic {
             access,
-            value: operand,
+            op,
+            operands,
+            to,
             dtype,
         });
+        // Of a value that nothing uses, any place will do.
+        to.map_or(Lane::Scalar(0), Lane::Column)
     }
 }

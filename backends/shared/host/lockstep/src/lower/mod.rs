@@ -273,7 +273,6 @@ impl Lower<'_> {
                 self.values[*value as usize] = lanes;
             }
             Stmt::Store { to, at, value } => self.store(*to, *at, *value),
-            Stmt::AtomicAdd { to, at, value } => self.add(*to, *at, *value),
             Stmt::If {
                 condition,
                 then,

@@ -38,6 +38,7 @@ impl Lower<'_> {
             }
             Op::Bits(a) => self.values[*a as usize].clone(),
             Op::Reduce(scope, op, a) => vec![self.reduce(*scope, *op, *a)],
+            Op::Atomic(op, memory, at) => vec![self.atomic(value, *op, *memory, *at)],
             _ => lanes.map(|lane| self.lane(of.dtype, op, lane)).collect(),
         }
     }

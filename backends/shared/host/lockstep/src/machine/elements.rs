@@ -124,24 +124,32 @@ impl Memory {
         });
     }
 
-    /// Replaces the bits of an element by `to` of them, atomically. The element has 4 or 8 bytes.
+    /// Replaces the bits of an element by `to` of them, atomically. Returns what they were before. The element has 4 or 8
+    /// bytes.
     ///
     /// # Safety
     /// As for [`Memory::set`].
-    pub(super) unsafe fn update(self, index: usize, to: impl Fn(u64) -> u64) {
+    pub(super) unsafe fn update(self, index: usize, to: impl Fn(u64) -> u64) -> u64 {
         if !self.shared {
             // SAFETY: the caller's promise.
-            return unsafe { self.set(index, to(self.get(index))) };
+            return unsafe {
+                let before = self.get(index);
+                self.set(index, to(before));
+                before
+            };
         }
-        // SAFETY: the caller's promise; whether it succeeds at once does not matter.
+        // SAFETY: the caller's promise. The update always succeeds at last: `Ok` and `Err` both hold the bits before.
         unsafe {
             let place = self.pointer.add(index * self.size);
             if self.size == 8 {
                 let place = AtomicU64::from_ptr(place.cast());
-                let _ = place.fetch_update(Relaxed, Relaxed, |bits| Some(to(bits)));
+                let before = place.fetch_update(Relaxed, Relaxed, |bits| Some(to(bits)));
+                before.unwrap_or_else(|before| before)
             } else {
                 let place = AtomicU32::from_ptr(place.cast());
-                let _ = place.fetch_update(Relaxed, Relaxed, |bits| Some(to(bits.into()) as u32));
+                let to = |bits: u32| Some(to(bits.into()) as u32);
+                let before = place.fetch_update(Relaxed, Relaxed, to);
+                before.unwrap_or_else(|before| before).into()
             }
         }
     }

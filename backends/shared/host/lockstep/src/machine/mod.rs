@@ -5,7 +5,7 @@
 //! | `active` | which threads are active: masks and ranges |
 //! | `control` | branches and loops |
 //! | `ramps` | affine values: comparisons, and runs of threads at equal distances |
-//! | `access`, `loads`, `stores` | accesses: their bounds, loads, stores and atomic additions |
+//! | `access`, `loads`, `stores` | accesses: their bounds, loads, stores and atomic operations |
 //! | `elements`, `copies` | the loops of accesses |
 //! | `say` | what threads print, and failed assertions |
 
@@ -232,11 +232,13 @@ impl Machine<'_> {
             } => self.copy(*to, *value, [*masked, *swaps], active),
             Step::Load { access, to, direct } => self.load(access, to, *direct, active),
             Step::Store { access, value } => self.store(access, value, active),
-            Step::Add {
+            Step::Atomic {
                 access,
-                value,
+                op,
+                operands,
+                to,
                 dtype,
-            } => self.add(access, *value, *dtype, active),
+            } => self.atomic(access, (*op, *dtype), *operands, *to, active),
             Step::Say(said) => self.say(said, active),
             Step::Reduce {
                 row,

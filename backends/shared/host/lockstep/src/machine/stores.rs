@@ -1,6 +1,7 @@
-//! Stores and atomic additions.
+//! Stores and atomic operations.
 
-use millstream_ir::{BinaryOp, DType, scalar};
+use millstream_ir::ssa::AtomicOp;
+use millstream_ir::{BinaryOp, DType};
 
 use super::Machine;
 use super::active::Active;
@@ -116,24 +117,39 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn add(&self, access: &Access, value: Operand, dtype: DType, active: Active) {
+    /// Performs an atomic operation of each thread, one after the other, and writes what the elements were before.
+    pub(super) fn atomic(
+        &self,
+        access: &Access,
+        (op, dtype): (AtomicOp, DType),
+        operands: [Operand; 2],
+        to: Option<Operand>,
+        active: Active,
+    ) {
         let memory = self.memory(access);
-        if let At::Column(indices) = access.at
+        if let (AtomicOp::Update(BinaryOp::Add, _), None, At::Column(indices)) = (op, to, access.at)
             && let Some(indices) = self.indices(access, memory, indices, active)
         {
-            let a = self.pointer(value, active.first);
+            let a = self.pointer(operands[0], active.first);
             // SAFETY: all indices are within the memory, which the function may write.
-            return unsafe { memory.add(indices, dtype, a, usize::from(!value.is_scalar())) };
+            return unsafe { memory.add(indices, dtype, a, usize::from(!operands[0].is_scalar())) };
         }
-        let Some(sum) = scalar::binary(BinaryOp::Add, dtype) else {
-            unreachable!("the verifier has checked that the type has sums")
-        };
+        let stored = op.function(dtype);
         for thread in active.threads() {
             let index = self.index(access, memory, thread);
-            let more = self.bits(value, thread);
+            let operands = operands.map(|operand| self.bits(operand, thread));
             // SAFETY: the index is within the memory, which the function may write; the verifier allows elements of 4 and 8
             // bytes only.
-            unsafe { memory.update(index, |bits| sum(bits, more)) };
+            let before = unsafe {
+                match op {
+                    AtomicOp::Load => memory.get(index),
+                    _ => memory.update(index, |bits| stored(bits, operands)),
+                }
+            };
+            if let Some(to) = to {
+                // SAFETY: the column has an element for each thread.
+                unsafe { elements::write(self.pointer(to, thread), to.size as usize, before) };
+            }
         }
     }
 }
