@@ -13,6 +13,7 @@ pub mod rays;
 pub mod rodinia;
 pub mod samples;
 pub mod sorting;
+pub mod subgroups;
 
 use std::error::Error;
 
@@ -62,6 +63,10 @@ pub const ALL: &[(&str, Check)] = &[
     ("copies", language::copies_match),
     ("jumps", language::jumps_match),
     ("types", language::types_match),
+    ("row_sums_by_subgroups", subgroups::row_sums_match),
+    ("scan_by_shuffles", subgroups::scan_matches),
+    ("sort_by_shuffles", subgroups::sort_matches),
+    ("subgroups", subgroups::subgroups_match),
     ("kernels: reductions", library::reductions_match),
     ("kernels: scans", library::scans_match),
     ("kernels: sorts", library::sorts_match),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use millstream_ir::ssa::{
+    Axis, Block, Function, Memory, Op, Position, Scope, Shuffle, Stmt, Type, ValueId,
+};
 use millstream_ir::{BinaryOp, scalar};
 
 use super::mistake::SourceLine;
@@ -41,6 +43,14 @@ pub(super) enum Step {
         scope: Scope,
         f: scalar::Binary,
         of: ValueId,
+    },
+    /// Likewise, and takes the value of another thread of a subgroup.
+    Shuffle {
+        value: ValueId,
+        from: Shuffle,
+        width: u32,
+        of: ValueId,
+        by: ValueId,
     },
     Jump(usize),
     /// Jumps if the condition is false.
@@ -296,6 +306,16 @@ impl Writer<'_> {
                     scope,
                     f,
                     of,
+                });
+            }
+            Op::Shuffle(from, width, of, by) => {
+                let (from, width, of, by) = (*from, *width, *of, *by);
+                return Ok(Step::Shuffle {
+                    value,
+                    from,
+                    width,
+                    of,
+                    by,
                 });
             }
             Op::Const(bits) => Compute::Const(*bits),

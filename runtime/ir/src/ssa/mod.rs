@@ -38,12 +38,14 @@ mod builder;
 mod check;
 mod handles;
 mod parse;
+mod subgroup;
 mod text;
 mod uniform;
 
 pub use builder::Builder;
 pub use handles::{MemoryRef, Operand, Val, Var};
 pub use parse::parse;
+pub use subgroup::{SUBGROUP_MAX, Scope, Shuffle, reduced};
 
 use crate::named::named;
 use crate::nest::BufferMode;
@@ -190,17 +192,6 @@ named! {
     }
 }
 
-named! {
-    /// The threads that take part in a reduction.
-    Scope {
-        /// All threads of a cube.
-        Cube = "cube",
-        /// The threads of a cube that differ along x alone. Their number must be a power of two, at most 32, so they
-        /// never leave a warp.
-        Row = "row",
-    }
-}
-
 /// The operation that computes a value. Lane by lane, unless stated otherwise.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -235,10 +226,13 @@ pub enum Op {
     Fma(ValueId, ValueId, ValueId),
     /// A random `u32`, as [`nest::Op::Random`](crate::nest::Op::Random), from a seed, `u64`, and a counter, `i64`.
     Random(ValueId, ValueId),
-    /// A reduction of the values of several threads, whose result all of them have. The order of sums and products
-    /// depends on the device, but is always the same. Every thread of the cube must reach it. `argmin` and `argmax` are
-    /// not supported.
+    /// A reduction of the values of several threads, whose result all of them have. The order of sums and products of a
+    /// cube depends on the device, but is always the same; that of a [subgroup](Scope::Subgroup) is the same everywhere.
+    /// Every thread of the cube must reach it. `argmin` and `argmax` are not supported. It orders no memory.
     Reduce(Scope, ReduceOp, ValueId),
+    /// The value of another thread of a subgroup of so many threads: the first operand of the thread that the second one,
+    /// `i64`, tells. Every thread of the cube must reach it. It orders no memory.
+    Shuffle(Shuffle, u32, ValueId, ValueId),
 }
 
 /// A statement. `Break`, `Continue` and `Return` are the last statement of their block.
@@ -390,7 +384,10 @@ impl Op {
             | Op::Cast(a)
             | Op::Bits(a)
             | Op::Reduce(_, _, a) => f(*a),
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Random(a, b) => {
+            Op::Binary(_, a, b)
+            | Op::Compare(_, a, b)
+            | Op::Random(a, b)
+            | Op::Shuffle(_, _, a, b) => {
                 f(*a);
                 f(*b);
             }
@@ -403,8 +400,13 @@ impl Op {
         }
     }
 
-    /// Returns `true` if the result depends on the operands alone. Loads and reductions do not.
+    /// Returns `true` if the result depends on the operands alone. Loads and what threads compute together do not.
     pub(crate) fn is_pure(&self) -> bool {
-        !matches!(self, Op::Load(..) | Op::Reduce(..))
+        !matches!(self, Op::Load(..)) && !self.meets()
+    }
+
+    /// Returns `true` if all threads of a cube must reach it.
+    pub fn meets(&self) -> bool {
+        matches!(self, Op::Reduce(..) | Op::Shuffle(..))
     }
 }

@@ -99,6 +99,7 @@ fn write_op(
         Op::Fma(a, b, c) => write!(f, "fma %{a} %{b} %{c}"),
         Op::Random(seed, counter) => write!(f, "random %{seed} %{counter}"),
         Op::Reduce(scope, op, a) => write!(f, "reduce {scope} {op} %{a}"),
+        Op::Shuffle(from, width, a, by) => write!(f, "shuffle {from} {width} %{a} %{by}"),
     }
 }
 

@@ -7,6 +7,7 @@ mod control;
 mod expression;
 mod memory;
 mod pattern;
+mod together;
 
 use std::fmt::Display;
 
@@ -42,6 +43,8 @@ pub(crate) struct Body<'a> {
     errors: Option<Error>,
     /// Whether the body has `return`.
     pub(crate) returns: bool,
+    /// The name of the shared array that is being declared.
+    shared_name: Option<syn::Ident>,
     /// The axes of the launch, if the body or the attribute tells: the names in `let [row, column] = position();`.
     pub(crate) axes: Option<usize>,
 }
@@ -70,6 +73,7 @@ impl<'a> Body<'a> {
             known,
             errors: None,
             returns: false,
+            shared_name: None,
             axes: function.cube.as_ref().map(Vec::len),
         }
     }
@@ -214,7 +218,7 @@ impl<'a> Body<'a> {
         if let Some(positions) = self.positions(pattern, &init.expr) {
             return positions;
         }
-        let value = self.expression(&init.expr);
+        let value = self.declared(pattern, &init.expr);
         let (bound, variables) = self.bind(pattern);
         self.bind_shared(pattern, &init.expr);
         // Plain bodies bind as the text does.
@@ -223,6 +227,23 @@ impl<'a> Body<'a> {
             quote!(#(let #variables = ::millstream::__kernel::traced::Traced::fresh(#variables, __k);)*)
         });
         quote_spanned!(span=> let #bound #of = #value; #fresh)
+    }
+
+    /// Rewrites the value of a `let`, whose names shared arrays have.
+    fn declared(&mut self, pattern: &Pat, value: &Expr) -> TokenStream {
+        match (pattern, value) {
+            (Pat::Tuple(names), Expr::Tuple(values)) if names.elems.len() == values.elems.len() => {
+                let parts = names.elems.iter().zip(&values.elems);
+                let parts: Vec<_> = parts
+                    .map(|(pattern, value)| self.declared(pattern, value))
+                    .collect();
+                quote_spanned!(value.span()=> (#(#parts,)*))
+            }
+            _ => {
+                self.shared_name = together::name_of_shared(pattern, value).cloned();
+                self.expression(value)
+            }
+        }
     }
 
     /// Rewrites `let [row, column] = position();`, and likewise those of cubes.
@@ -274,20 +295,6 @@ impl<'a> Body<'a> {
             Form::Plain => quote_spanned!(span=> let [#(#parts),*] = __thread.position();),
             Form::Traced => quote_spanned!(span=> let [#(#parts),*] = #position(__k);),
         })
-    }
-
-    /// Binds the names of arrays that the threads of a cube share.
-    fn bind_shared(&mut self, pattern: &Pat, value: &Expr) {
-        match (pattern, value) {
-            (Pat::Ident(name), Expr::Call(call)) if is_named(&call.func, "shared") => {
-                self.scopes.bind(&name.ident, Local::Shared);
-            }
-            (Pat::Tuple(names), Expr::Tuple(values)) => {
-                let parts = names.elems.iter().zip(&values.elems);
-                parts.for_each(|(pattern, value)| self.bind_shared(pattern, value));
-            }
-            _ => {}
-        }
     }
 
     /// Rewrites `let x;`, which is set later.

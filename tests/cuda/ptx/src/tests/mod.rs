@@ -294,7 +294,7 @@ fn unsupported_text_is_an_error_with_its_line() {
         ("{ bra INNER; } { INNER: }", "INNER"),
         ("call helper;", "helper"),
         ("bar.sync 0, 64;", "barriers of all threads"),
-        ("shfl.sync.up.b32 %r1, %r2, 1, 0, -1;", "shuffle mode"),
+        ("shfl.sync.left.b32 %r1, %r2, 1, 0, -1;", "shuffle mode"),
         ("atom.global.cas.b32 %r1, [%rd1], 0, 1;", "atomic additions"),
         ("cvt.rn.f16x2.f32 %r1, %f1, %f2;", "f16x2"),
         ("membar.gl;", "`membar.gl`"),

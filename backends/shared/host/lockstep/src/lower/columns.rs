@@ -86,6 +86,11 @@ fn walk(steps: &mut Steps, visitor: &mut impl Visitor) {
                 }
                 visitor.operand(value);
             }
+            Step::Shuffle { to, of, by, .. } => {
+                visitor.operand(to);
+                visitor.operand(of);
+                visitor.operand(by);
+            }
             Step::Reduce { to, of, .. } => {
                 visitor.operand(of);
                 visitor.operand(to);
