@@ -5,6 +5,7 @@
 pub mod convolution;
 pub mod cubecl_book;
 pub mod fluid;
+pub mod helpers;
 pub mod language;
 pub mod library;
 pub mod maps;
@@ -67,6 +68,8 @@ pub const ALL: &[(&str, Check)] = &[
     ("scan_by_shuffles", subgroups::scan_matches),
     ("sort_by_shuffles", subgroups::sort_matches),
     ("subgroups", subgroups::subgroups_match),
+    ("helpers_of_cubes", helpers::helpers_match),
+    ("constants_of_cubes", helpers::constants_match),
     ("kernels: reductions", library::reductions_match),
     ("kernels: scans", library::scans_match),
     ("kernels: sorts", library::sorts_match),

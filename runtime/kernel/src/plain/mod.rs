@@ -2,6 +2,7 @@
 //!
 //! `traced` has functions of the same names and shapes, which add to a program. The macro writes one body for each.
 
+mod bounds;
 mod buffer;
 mod functions;
 mod operators;
@@ -9,6 +10,7 @@ mod ranges;
 mod thread;
 mod threads;
 
+pub use bounds::{Calls, InCube};
 pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
 pub use functions::*;
 pub use operators::*;

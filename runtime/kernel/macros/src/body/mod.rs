@@ -254,14 +254,16 @@ impl<'a> Body<'a> {
         let all = ["position", "position_in_cube", "cube_position"];
         let function = all.into_iter().find(|name| is_named(&call.func, name))?;
         let span = call.span();
-        let refused = match (pattern, &self.function.cube) {
-            _ if !self.function.is_kernel() => {
+        let in_cube = function != "position";
+        let refused = match pattern {
+            _ if in_cube && !self.function.works_together() => Some(format!(
+                "`{function}` is for threads that work together: {}",
+                self.how_to_work_together("[16, 16]")
+            )),
+            _ if !in_cube && !self.function.is_kernel() => {
                 Some("a helper function gets numbers from its caller: pass the position".to_owned())
             }
-            (_, None) if function != "position" => Some(format!(
-                "`{function}` is for threads that work together: declare their number, `#[kernel(cube = [16, 16])]`"
-            )),
-            (Pat::Slice(names), _) if (1..=3).contains(&names.elems.len()) => {
+            Pat::Slice(names) if (1..=3).contains(&names.elems.len()) => {
                 let axes = names.elems.len();
                 let declared = *self.axes.get_or_insert(axes);
                 (declared != axes).then(|| {

@@ -26,9 +26,10 @@ impl Body<'_> {
             "shared" => 0,
             _ => of_cube.or(of_subgroup)?,
         };
-        if self.function.cube.is_none() {
+        if !self.function.works_together() {
             let why = format!(
-                "`{name}` is for threads that work together: declare their number, `#[kernel(cube = 256)]`"
+                "`{name}` is for threads that work together: {}",
+                self.how_to_work_together("256")
             );
             return Some(self.refuse(it, why));
         }
@@ -65,6 +66,21 @@ impl Body<'_> {
         };
         let arguments = self.arguments(&it.args);
         Some(quote_spanned!(span=> #function(__k #width #(, #arguments)*)))
+    }
+
+    /// Returns how the function becomes one of threads that work together.
+    pub(super) fn how_to_work_together(&self, cube: &str) -> String {
+        match (self.function.is_method, self.function.is_kernel()) {
+            (true, _) => {
+                "methods have none; write a helper function with `#[kernel(in_cube)]`".to_owned()
+            }
+            (_, true) => format!(
+                "declare their number, `#[kernel(cube = {cube})]`; for a helper function write `#[kernel(in_cube)]`"
+            ),
+            (_, false) => {
+                "write `#[kernel(in_cube)]` for a helper function of kernels with a cube".to_owned()
+            }
+        }
     }
 
     /// Rewrites `shared::<T, N>()`. The length is an argument, so it may be an expression of generic constants.
