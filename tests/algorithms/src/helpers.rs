@@ -155,3 +155,54 @@ pub fn constants_match(device: &Device) -> Checked {
     let expected: Vec<u32> = (0..24).map(|i| i / 6 * 10 + i % 6 / 2).collect();
     equal("by_constants", &stream.read(&y).wait()?, &expected)
 }
+
+/// The weights of a filter.
+const WEIGHTS: [f32; 5] = [0.0625, 0.25, 0.375, 0.25, 0.0625];
+/// The distances of neighbours, of which one is alone.
+mod distances {
+    pub(super) const ALL: [i8; 4] = [-2, -1, 1, 2];
+    pub(super) const ONE: [u16; 1] = [3];
+}
+
+/// A sum by a constant array, from a helper function.
+#[kernel]
+fn weighted(x: &[f32], first: usize) -> f32 {
+    let mut sum = 0.0;
+    for k in 0..WEIGHTS.len() {
+        sum += WEIGHTS[k] * x[first + k];
+    }
+    sum
+}
+
+/// Constant arrays: read in branches, copied and changed, with elements that differ from thread to thread.
+#[kernel]
+pub fn by_tables(x: &[f32], y: &mut [f32]) {
+    let (i, n) = (thread(), x.len());
+    if i >= 2 && i + 2 < n {
+        y[i] = weighted(x, i - 2);
+    } else {
+        let mut weights = WEIGHTS;
+        weights[1] = 2.0;
+        y[i] = weights[i % 5] + WEIGHTS[1];
+    }
+    let step = distances::ALL[i % distances::ALL.len()];
+    y[n + i] = (step as i32 + distances::ONE[0] as i32) as f32;
+}
+
+/// Compares `by_tables` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn tables_match(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let x = crate::uniform(5, 40);
+    let mut y = stream.create(&[0.0; 80])?;
+    by_tables(&stream.create(&x)?, &mut y).launch(&stream, 40)?;
+    let filtered = (0..40).map(|i| match i {
+        2..38 => (0..5).fold(0.0, |sum, k| sum + WEIGHTS[k] * x[i - 2 + k]),
+        _ => 0.25 + if i % 5 == 1 { 2.0 } else { WEIGHTS[i % 5] },
+    });
+    let steps = (0..40).map(|i| f32::from(distances::ALL[i % 4] + 3));
+    let expected: Vec<f32> = filtered.chain(steps).collect();
+    crate::near("by_tables", &stream.read(&y).wait()?, &expected, 1e-6)
+}

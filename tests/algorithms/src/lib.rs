@@ -70,6 +70,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("subgroups", subgroups::subgroups_match),
     ("helpers_of_cubes", helpers::helpers_match),
     ("constants_of_cubes", helpers::constants_match),
+    ("constant_arrays", helpers::tables_match),
     ("kernels: reductions", library::reductions_match),
     ("kernels: scans", library::scans_match),
     ("kernels: sorts", library::sorts_match),

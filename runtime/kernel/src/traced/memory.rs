@@ -162,13 +162,24 @@ pub fn filled<'k, T: Scalar, const N: usize>(k: Tracer<'k>, element: V<'k, T>) -
     of_array
 }
 
-impl<'k, T: Scalar, const N: usize> Traced<'k> for Array<'k, T, N> {
-    fn unset(k: Tracer<'k>) -> Self {
+impl<'k, T: Scalar, const N: usize> Array<'k, T, N> {
+    /// Adds an array of a thread.
+    pub(super) fn declared(k: Tracer<'k>, name: &str) -> MemoryRef<'k> {
         // An array of one element would be a variable, which has no index.
         let len = u32::try_from(N.max(2)).unwrap_or(u32::MAX);
-        let memory = k.builder.local("array", T::DTYPE, len);
+        k.builder.local(name, T::DTYPE, len)
+    }
+
+    /// Returns the array in this memory.
+    pub(super) fn at(k: Tracer<'k>, memory: MemoryRef<'k>) -> Self {
         let of = PhantomData;
         Self { k, memory, of }
+    }
+}
+
+impl<'k, T: Scalar, const N: usize> Traced<'k> for Array<'k, T, N> {
+    fn unset(k: Tracer<'k>) -> Self {
+        Self::at(k, Self::declared(k, "array"))
     }
 
     fn load(self) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! `plain` has functions of the same names and shapes. The macro writes one body for each.
 
+mod constant;
 mod control;
 mod functions;
 mod gate;
@@ -10,6 +11,7 @@ mod operators;
 mod parameters;
 mod value;
 
+pub use constant::{Constant, constant};
 pub(crate) use control::trace;
 pub use control::{
     Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, helper,

@@ -171,7 +171,7 @@ impl Body<'_> {
         match (local, self.form) {
             (None, _) => match refused::constant(&path.path) {
                 Some(why) => self.refuse(path, why),
-                None => self.literal_of(quote!(#path)),
+                None => self.constant(path),
             },
             (Some(Local::Variable), Form::Traced) => {
                 quote_spanned!(span=> ::millstream::__kernel::traced::Traced::load(#path))
@@ -182,6 +182,17 @@ impl Body<'_> {
                 "a buffer is not a value: use an element, `x[i]`, its length, `x.len()`, or pass it to a helper function",
             ),
             (Some(_), _) => quote!(#path),
+        }
+    }
+
+    /// Returns a constant of this name.
+    fn constant(&self, path: &ExprPath) -> TokenStream {
+        match self.form {
+            Form::Plain => quote!(#path),
+            Form::Traced => {
+                let constant = self.path(path.span(), "constant");
+                quote_spanned!(path.span()=> #constant(__k, #path))
+            }
         }
     }
 
@@ -284,6 +295,15 @@ impl Body<'_> {
     /// Rewrites `x.len()`.
     fn length(&mut self, of: &Expr) -> TokenStream {
         let (span, len) = (of.span(), self.path(of.span(), "len"));
+        if let Expr::Path(path) = of
+            && !single(of).is_some_and(|name| self.scopes.find(name).is_some())
+        {
+            let constant = self.constant(path);
+            return match self.form {
+                Form::Plain => quote_spanned!(span=> #len(&#constant)),
+                Form::Traced => quote_spanned!(span=> #len(__k, #constant)),
+            };
+        }
         match self.form {
             Form::Plain => quote_spanned!(span=> #len(&#of)),
             Form::Traced => quote_spanned!(span=> #len(__k, #of)),
