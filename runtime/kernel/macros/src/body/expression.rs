@@ -296,7 +296,7 @@ impl Body<'_> {
     fn length(&mut self, of: &Expr) -> TokenStream {
         let (span, len) = (of.span(), self.path(of.span(), "len"));
         if let Expr::Path(path) = of
-            && !single(of).is_some_and(|name| self.scopes.find(name).is_some())
+            && single(of).is_none_or(|name| self.scopes.find(name).is_none())
         {
             let constant = self.constant(path);
             return match self.form {
