@@ -210,13 +210,13 @@ fn plain_params(function: &Function) -> Vec<TokenStream> {
         match &param.kind {
             ParamKind::Value(of) => quote!(#name: #of),
             ParamKind::Buffer(of, Mode::Read) => {
-                quote!(#name: &impl ::millstream::__kernel::plain::Get<Element = #of>)
+                quote!(#name: &(impl ::millstream::__kernel::plain::Get<Element = #of> + ?Sized))
             }
             ParamKind::Buffer(of, Mode::Atomic) => {
                 quote!(#name: &mut ::millstream::__kernel::plain::Atomics<'_, #of>)
             }
             ParamKind::Buffer(of, _) => {
-                quote!(#name: &mut impl ::millstream::__kernel::plain::Set<Element = #of>)
+                quote!(#name: &mut (impl ::millstream::__kernel::plain::Set<Element = #of> + ?Sized))
             }
         }
     });

@@ -69,19 +69,19 @@ pub trait Set: Get {
 
 /// Returns the number of elements.
 #[inline(always)]
-pub fn len(of: &impl Length) -> usize {
+pub fn len(of: &(impl Length + ?Sized)) -> usize {
     of.length()
 }
 
 /// Loads an element.
 #[inline(always)]
-pub fn get<G: Get, I: Int>(from: &G, index: I, at: &'static At) -> G::Element {
+pub fn get<G: Get + ?Sized, I: Int>(from: &G, index: I, at: &'static At) -> G::Element {
     from.get(index.index(), at)
 }
 
 /// Stores an element.
 #[inline(always)]
-pub fn set<S: Set, I: Int>(to: &mut S, index: I, value: S::Element, at: &'static At) {
+pub fn set<S: Set + ?Sized, I: Int>(to: &mut S, index: I, value: S::Element, at: &'static At) {
     to.set(index.index(), value, at);
 }
 
@@ -98,19 +98,20 @@ macro_rules! lengths {
 }
 
 lengths! {
+    [T], [T], it => it.len();
     [T; N], [T, const N: usize], _it => N;
     In<'_, T>, [T], it => it.0.len();
     Along<'_, T>, [T], it => it.0.len();
     Own<'_, T, WHOLE>, [T, const WHOLE: bool], it => it.len;
     Shared<'_, T, WHOLE>, [T, const WHOLE: bool], it => it.len;
     Atomics<'_, T>, [T], it => it.0.len;
-    &L, [L: Length], it => (**it).length();
-    &mut L, [L: Length], it => (**it).length();
+    &L, [L: Length + ?Sized], it => (**it).length();
+    &mut L, [L: Length + ?Sized], it => (**it).length();
 }
 
 // Helper functions have their buffers by reference.
 
-impl<G: Get> Get for &G {
+impl<G: Get + ?Sized> Get for &G {
     type Element = G::Element;
 
     #[inline(always)]
@@ -119,7 +120,7 @@ impl<G: Get> Get for &G {
     }
 }
 
-impl<G: Get> Get for &mut G {
+impl<G: Get + ?Sized> Get for &mut G {
     type Element = G::Element;
 
     #[inline(always)]
@@ -128,10 +129,34 @@ impl<G: Get> Get for &mut G {
     }
 }
 
-impl<S: Set> Set for &mut S {
+impl<S: Set + ?Sized> Set for &mut S {
     #[inline(always)]
     fn set(&mut self, index: usize, value: S::Element, at: &'static At) {
         (**self).set(index, value, at);
+    }
+}
+
+/// A slice of Rust that calls a helper function.
+impl<T: Copy> Get for [T] {
+    type Element = T;
+
+    #[inline(always)]
+    fn get(&self, index: usize, at: &'static At) -> T {
+        match self.get(index) {
+            Some(element) => *element,
+            None => out_of_bounds(at, index, self.len()),
+        }
+    }
+}
+
+impl<T: Copy> Set for [T] {
+    #[inline(always)]
+    fn set(&mut self, index: usize, value: T, at: &'static At) {
+        let len = self.len();
+        match self.get_mut(index) {
+            Some(element) => *element = value,
+            None => out_of_bounds(at, index, len),
+        }
     }
 }
 
@@ -141,20 +166,14 @@ impl<T: Copy, const N: usize> Get for [T; N] {
 
     #[inline(always)]
     fn get(&self, index: usize, at: &'static At) -> T {
-        match self.as_slice().get(index) {
-            Some(element) => *element,
-            None => out_of_bounds(at, index, N),
-        }
+        Get::get(self.as_slice(), index, at)
     }
 }
 
 impl<T: Copy, const N: usize> Set for [T; N] {
     #[inline(always)]
     fn set(&mut self, index: usize, value: T, at: &'static At) {
-        match self.as_mut_slice().get_mut(index) {
-            Some(element) => *element = value,
-            None => out_of_bounds(at, index, N),
-        }
+        Set::set(self.as_mut_slice(), index, value, at);
     }
 }
 

@@ -258,6 +258,8 @@ pub(crate) struct Code {
     /// Distinguishes it from any other function.
     pub(crate) id: u64,
     pub(crate) function: Function,
+    /// The threads of a cube along each axis. If the function divides threads of one axis into rows and columns, these.
+    pub(crate) shape: [u32; 3],
     pub(crate) threads: usize,
     /// The threads of a chunk, except for the last one.
     pub(crate) chunk: usize,

@@ -8,7 +8,7 @@ use crate::code::{Affine, Place, Reference};
 
 impl Lower<'_> {
     pub(super) fn new_affine(&mut self, base: Place, strides: [Place; 3]) -> Affine {
-        let threads = self.function.threads;
+        let threads = self.shape;
         let axes: Vec<usize> = (0..3).filter(|axis| threads[*axis] > 1).collect();
         let is_linear = axes.windows(2).all(|pair| {
             let [stride, next] = [pair[0], pair[1]].map(|axis| self.known(strides[axis]));
@@ -76,7 +76,39 @@ impl Lower<'_> {
                 let by = self.constant(1 << bits);
                 Some(self.affine(x, |lower, place| lower.whole(BinaryOp::Mul, place, by)))
             }
+            (_, Lane::Affine(value), Lane::Scalar(by)) => self.row_or_column(op, value, by),
             _ => None,
         }
+    }
+
+    /// Returns the row or the column of a thread, if an operation is one.
+    fn row_or_column(&mut self, op: BinaryOp, value: Affine, by: Place) -> Option<Affine> {
+        let by = self.known(by)?;
+        let width = match op {
+            BinaryOp::Div | BinaryOp::Rem => by,
+            BinaryOp::And => by.checked_add(1).filter(|width| width.is_power_of_two())?,
+            BinaryOp::Shr => 1_u64.checked_shl(by.try_into().ok()?)?,
+            _ => return None,
+        };
+        let width = u32::try_from(width).ok()?;
+        let [x, y, _] = value.strides;
+        if [value.base, x].map(|place| self.known(place)) != [Some(0), Some(1)] {
+            return None;
+        }
+        if let ([threads, 1, 1], [_, 1, 1]) = (self.function.threads, self.shape) {
+            if width > 1 && width < threads && threads.is_multiple_of(width) {
+                self.width.get_or_insert(width);
+            }
+            return None;
+        }
+        if self.shape[0] != width || self.shape[2] > 1 || self.known(y) != Some(width.into()) {
+            return None;
+        }
+        let [zero, one] = [0, 1].map(|bits| self.constant(bits));
+        let strides = match op {
+            BinaryOp::Rem | BinaryOp::And => [one, zero, zero],
+            _ => [zero, one, zero],
+        };
+        Some(self.new_affine(zero, strides))
     }
 }

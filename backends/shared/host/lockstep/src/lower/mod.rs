@@ -83,6 +83,10 @@ struct Open {
 struct Lower<'a> {
     function: &'a Function,
     survey: Survey,
+    /// The threads of a cube along each axis, or as rows and columns.
+    shape: [u32; 3],
+    /// The number that divides threads of one axis into rows and columns, if the function does that.
+    width: Option<u32>,
     level: Level,
     open: Vec<Open>,
     scalars: Vec<Known>,
@@ -104,10 +108,20 @@ struct Lower<'a> {
 
 /// Compiles a checked function.
 pub(crate) fn compile(function: &Function) -> Code {
+    match compile_as(function, function.threads) {
+        (_, Some(width)) => compile_as(function, [width, function.threads[0] / width, 1]).0,
+        (code, None) => code,
+    }
+}
+
+/// Compiles a function for cubes of this shape. Also returns the width that the threads of its only axis should have.
+fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
     static IDS: AtomicU64 = AtomicU64::new(1);
     let mut lower = Lower {
         function,
         survey: survey(function),
+        shape,
+        width: None,
         level: Level::of_processor(),
         open: vec![Open::default()],
         scalars: Vec::new(),
@@ -140,13 +154,14 @@ pub(crate) fn compile(function: &Function) -> Code {
             .next_multiple_of(CHUNK_THREADS)
             .min(threads),
     };
-    Code {
+    let code = Code {
         // Only a number that no other function has.
         id: IDS.fetch_add(1, Ordering::Relaxed),
         function: function.clone(),
+        shape,
         threads,
         chunk,
-        loops: loops(lower.level, function.threads[0]),
+        loops: loops(lower.level, shape[0]),
         steps,
         leaves: lower.leaves,
         scalars: lower.scalars.len(),
@@ -173,7 +188,8 @@ pub(crate) fn compile(function: &Function) -> Code {
         direct: placed.direct,
         shared_bytes,
         local_bytes,
-    }
+    };
+    (code, lower.width)
 }
 
 /// Returns the loops that steps do not name.

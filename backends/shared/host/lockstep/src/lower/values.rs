@@ -80,6 +80,9 @@ impl Lower<'_> {
                 let base = self.constant(0);
                 let mut strides = [base; 3];
                 strides[axis as usize] = self.constant(1);
+                if self.shape != self.function.threads {
+                    strides[1] = self.constant(self.shape[0].into());
+                }
                 Lane::Affine(self.new_affine(base, strides))
             }
             Position::Cube | Position::Cubes => {

@@ -3,7 +3,7 @@
 
 use super::Machine;
 use super::active::Active;
-use super::elements::Memory;
+use super::elements::{Indices, Memory};
 use super::ramps::Run;
 use crate::code::{Access, Affine, At, Operand, Target};
 
@@ -98,28 +98,44 @@ impl Machine<'_> {
         (is_within && is_aligned).then_some(run.first as usize)
     }
 
-    /// Returns the indices of the threads from the first active one to the end, if those of all threads are in bounds and
-    /// aligned.
+    /// Returns the indices of the threads from the first active one to the end, if those of all active threads are in bounds
+    /// and aligned.
     pub(super) fn indices(
         &self,
         access: &Access,
         memory: Memory,
         indices: Operand,
         active: Active,
-    ) -> Option<&[i64]> {
-        if active.mask.is_some() || memory.len < access.lanes {
+    ) -> Option<Indices<'_>> {
+        if memory.len < access.lanes {
             return None;
         }
-        let from = self.pointer(indices, active.first).cast::<i64>();
-        // SAFETY: the column has an element for each thread, and is not written meanwhile.
-        let indices = unsafe { std::slice::from_raw_parts(from, active.end - active.first) };
+        let Active { first, end, mask } = active;
+        let from = self.pointer(indices, first).cast::<i64>();
+        // SAFETY: the column has an element for each thread and the mask a byte, and they are not written meanwhile.
+        let (indices, mask) = unsafe {
+            let mask =
+                mask.map(|mask| std::slice::from_raw_parts(mask.as_ptr().add(first), end - first));
+            (std::slice::from_raw_parts(from, end - first), mask)
+        };
         let (end, low) = ((memory.len - access.lanes) as u64, access.lanes as u64 - 1);
         let (mut is_beyond, mut bits) = (false, 0);
-        for index in indices {
-            is_beyond |= *index as u64 > end;
-            bits |= *index as u64;
+        match mask {
+            None => {
+                for index in indices {
+                    is_beyond |= *index as u64 > end;
+                    bits |= *index as u64;
+                }
+            }
+            Some(mask) => {
+                for (index, is_active) in indices.iter().zip(mask) {
+                    let index = *index as u64 & u64::from(*is_active).wrapping_neg();
+                    is_beyond |= index > end;
+                    bits |= index;
+                }
+            }
         }
-        (!is_beyond && bits & low == 0).then_some(indices)
+        (!is_beyond && bits & low == 0).then_some(Indices { indices, mask })
     }
 
     /// Returns the index of the first element of threads that access neighbours, one after the other, if all accesses are in

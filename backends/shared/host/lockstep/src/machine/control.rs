@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use millstream_ir::CompareOp;
+
 use super::Machine;
 use super::active::Active;
 use super::ramps::Ramp;
@@ -94,12 +96,35 @@ impl Machine<'_> {
     #[inline]
     fn range(&self, test: Test, active: Active) -> Option<Range<usize>> {
         let with = self.get(test.with) as i64;
-        let ramp = self.exact(test.value, active, test.unsigned)?;
-        // A great `u64` is above all values.
-        if test.unsigned && with < 0 {
+        match self.ramp_of(test.value) {
+            Some(ramp) => ramp.tested(test, with, active),
+            None => self.same_for_all(test, with, active),
+        }
+    }
+
+    /// Returns all of the active threads or none, if a test is true for all threads of the cube or for none.
+    fn same_for_all(&self, test: Test, with: i64, active: Active) -> Option<Range<usize>> {
+        let mut ends = [self.get(test.value.base) as i64; 2];
+        for (stride, threads) in test.value.strides.into_iter().zip(self.code.shape) {
+            let span = (self.get(stride) as i64).checked_mul(i64::from(threads) - 1)?;
+            let end = &mut ends[usize::from(span > 0)];
+            *end = end.checked_add(span)?;
+        }
+        if test.unsigned && (with < 0 || ends[0] < 0) {
             return None;
         }
-        ramp.range(test.op, with, active)
+        let is_true = match test.op {
+            CompareOp::Lt => ends.map(|end| end < with),
+            CompareOp::Le => ends.map(|end| end <= with),
+            CompareOp::Gt => ends.map(|end| end > with),
+            CompareOp::Ge => ends.map(|end| end >= with),
+            _ => return None,
+        };
+        match is_true {
+            [true, true] => Some(active.first..active.end),
+            [false, false] => Some(active.first..active.first),
+            _ => None,
+        }
     }
 
     /// Returns bools, in the spare column, whether a test is true.
@@ -110,11 +135,28 @@ impl Machine<'_> {
         };
         let compare = millstream_ir::scalar::compare(test.op, dtype);
         let with = self.get(test.with);
-        for thread in active.first..active.end {
-            let found = compare(self.affine(test.value, thread) as u64, with);
-            // SAFETY: the spare column has a byte for each thread.
-            unsafe { self.spare.add(thread).write(found as u8) };
-        }
+        self.runs(test.value, active, |run| {
+            // SAFETY: the spare column has a byte for each thread, and nobody else uses it meanwhile.
+            let bools =
+                unsafe { std::slice::from_raw_parts_mut(self.spare.add(run.thread), run.len) };
+            let ramp = Ramp {
+                base: run.first,
+                stride: run.stride,
+            };
+            if run.stride == 0 {
+                bools.fill(compare(run.first as u64, with) as u8);
+            } else if let Some(range) = ramp.tested(test, with as i64, Active::all(run.len)) {
+                bools.fill(0);
+                bools[range].fill(1);
+            } else {
+                let mut value = run.first;
+                for found in bools {
+                    *found = compare(value as u64, with) as u8;
+                    value = value.wrapping_add(run.stride);
+                }
+            }
+            true
+        });
         self.spare
     }
 
@@ -247,7 +289,8 @@ impl Machine<'_> {
         if turn.step < 1 {
             return false;
         }
-        if let Some(ramp) = self.exact(start, active, false) {
+        let ramp = self.ramp_of(start);
+        if let Some(ramp) = ramp.and_then(|ramp| ramp.exact(active.end - 1)) {
             return self.turns(turn, ramp, active);
         }
         let mut left = false;
@@ -261,7 +304,7 @@ impl Machine<'_> {
     fn turns(&self, turn: &Turn<'_>, mut ramp: Ramp, active: Active) -> bool {
         let (mut now, mut left) = (active, false);
         loop {
-            let Some(range) = ramp.range(millstream_ir::CompareOp::Lt, turn.end, now) else {
+            let Some(range) = ramp.range(CompareOp::Lt, turn.end, now) else {
                 for thread in now.threads() {
                     let index = ramp.base + ramp.stride * thread as i64;
                     left |= self.turns_alone(turn, index, thread);

@@ -82,6 +82,27 @@ macro_rules! of_memory {
     };
 }
 
+/// The indices of threads, and which of them are active if not all are.
+#[derive(Clone, Copy)]
+pub(super) struct Indices<'a> {
+    pub(super) indices: &'a [i64],
+    pub(super) mask: Option<&'a [u8]>,
+}
+
+impl Indices<'_> {
+    /// Calls `f` with the place of each active thread in the slices, and with its index.
+    #[inline(always)]
+    fn each(self, mut f: impl FnMut(usize, usize)) {
+        let all = self.indices.iter().enumerate();
+        match self.mask {
+            None => all.for_each(|(nth, index)| f(nth, *index as usize)),
+            Some(mask) => all
+                .filter(|(nth, _)| mask[*nth] != 0)
+                .for_each(|(nth, index)| f(nth, *index as usize)),
+        }
+    }
+}
+
 impl Memory {
     /// Returns the bits of an element.
     ///
@@ -165,29 +186,35 @@ impl Memory {
     ///
     /// # Safety
     /// As for [`Memory::store_run`]. The elements have this type.
-    pub(super) unsafe fn add(self, indices: &[i64], dtype: DType, from: *const u8, step: usize) {
+    pub(super) unsafe fn add(
+        self,
+        indices: Indices<'_>,
+        dtype: DType,
+        from: *const u8,
+        step: usize,
+    ) {
         macro_rules! added {
             ($t:ident, $sum:expr) => {
-                for (nth, index) in indices.iter().enumerate() {
+                indices.each(|nth, index| {
                     // SAFETY: the caller's promise.
                     unsafe {
                         let more = *from.cast::<$t>().add(nth * step);
-                        let place = self.pointer.cast::<$t>().add(*index as usize);
+                        let place = self.pointer.cast::<$t>().add(index);
                         *place = $sum(*place, more);
                     }
-                }
+                })
             };
         }
         macro_rules! added_atomically {
             ($t:ident, $atomic:ident) => {
-                for (nth, index) in indices.iter().enumerate() {
+                indices.each(|nth, index| {
                     // SAFETY: the caller's promise. Relaxed, as all accesses to memory that cubes share.
                     unsafe {
                         let more = *from.cast::<$t>().add(nth * step);
-                        let place = self.pointer.cast::<$t>().add(*index as usize);
+                        let place = self.pointer.cast::<$t>().add(index);
                         $atomic::from_ptr(place).fetch_add(more, Relaxed);
                     }
-                }
+                })
             };
         }
         match (dtype, self.size, self.shared) {
@@ -197,13 +224,13 @@ impl Memory {
                 let Some(sum) = scalar::binary(BinaryOp::Add, dtype) else {
                     unreachable!("floats have sums")
                 };
-                for (nth, index) in indices.iter().enumerate() {
+                indices.each(|nth, index| {
                     // SAFETY: the caller's promise.
                     unsafe {
                         let more = read(from.add(nth * step * self.size), self.size);
-                        self.update(*index as usize, |bits| sum(bits, more));
+                        self.update(index, |bits| sum(bits, more));
                     }
-                }
+                });
             }
             (_, 8, false) => added!(u64, u64::wrapping_add),
             (_, _, false) => added!(u32, u32::wrapping_add),
@@ -236,16 +263,16 @@ impl Memory {
     ///
     /// # Safety
     /// As for [`Memory::load_run`].
-    pub(super) unsafe fn gather(self, indices: &[i64], offset: usize, to: *mut u8) {
+    pub(super) unsafe fn gather(self, indices: Indices<'_>, offset: usize, to: *mut u8) {
         of_memory!(self, T, SHARED => {
             let from = self.pointer.cast::<T>();
-            for (nth, index) in indices.iter().enumerate() {
+            indices.each(|nth, index| {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    let found = T::load::<SHARED>(from.add(*index as usize + offset));
+                    let found = T::load::<SHARED>(from.add(index + offset));
                     to.cast::<T>().add(nth).write(found);
                 }
-            }
+            });
         });
     }
 
@@ -255,19 +282,19 @@ impl Memory {
     /// As for [`Memory::store_run`].
     pub(super) unsafe fn scatter<const STEP: usize>(
         self,
-        indices: &[i64],
+        indices: Indices<'_>,
         offset: usize,
         from: *const u8,
     ) {
         of_memory!(self, T, SHARED => {
             let to = self.pointer.cast::<T>();
-            for (nth, index) in indices.iter().enumerate() {
+            indices.each(|nth, index| {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let value = *from.cast::<T>().add(nth * STEP);
-                    value.store::<SHARED>(to.add(*index as usize + offset));
+                    value.store::<SHARED>(to.add(index + offset));
                 }
-            }
+            });
         });
     }
 }

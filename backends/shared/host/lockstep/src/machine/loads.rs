@@ -95,7 +95,7 @@ impl Machine<'_> {
                 if to.len() > 1 && self.load_neighbours(access, memory, value, to, active) {
                     return;
                 }
-                let is_done = self.runs(value, active, |run| {
+                let load = |run: Run| {
                     let Some(index) = Self::checked(access, memory, run) else {
                         return false;
                     };
@@ -105,8 +105,11 @@ impl Machine<'_> {
                         unsafe { memory.load_run(index + lane, stride, d, run.len) };
                     }
                     true
-                });
-                if is_done {
+                };
+                // Of all threads there are fewer runs, but others than the active ones may be out of bounds.
+                if self.runs(value, active, load)
+                    || active.mask.is_some() && self.active_runs(value, active, load)
+                {
                     return;
                 }
             }

@@ -302,15 +302,15 @@ impl Machine<'_> {
     }
 
     /// Returns a position of a thread of the chunk.
-    fn position(&self, thread: usize) -> [u64; 3] {
-        let [x, y, _] = self.code.function.threads.map(u64::from);
-        let index = (self.first + thread) as u64;
+    fn position(&self, thread: usize) -> [usize; 3] {
+        let [x, y, _] = self.code.shape.map(|axis| axis as usize);
+        let index = self.first + thread;
         [index % x, index / x % y, index / x / y]
     }
 
     /// Returns an affine value of a thread.
     fn affine(&self, value: Affine, thread: usize) -> i64 {
-        let position = self.position(thread);
+        let position = self.position(thread).map(|along| along as u64);
         let terms = position.iter().zip(value.strides);
         let terms = terms.map(|(position, stride)| position.wrapping_mul(self.get(stride)));
         terms.fold(self.get(value.base), u64::wrapping_add) as i64

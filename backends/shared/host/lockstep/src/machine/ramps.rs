@@ -6,7 +6,7 @@ use millstream_ir::CompareOp;
 
 use super::Machine;
 use super::active::Active;
-use crate::code::{Affine, Operand};
+use crate::code::{Affine, Operand, Test};
 
 /// Values at equal distances that do not wrap around: `base + stride * thread` of the chunk, exactly, for all active threads
 /// and for the first thread of the chunk.
@@ -73,6 +73,17 @@ impl Ramp {
         end
     }
 
+    /// Returns the threads for which a test is true, if they follow each other and no value wraps around, in `u64` or `i64`.
+    #[inline]
+    pub(super) fn tested(self, test: Test, with: i64, active: Active) -> Option<Range<usize>> {
+        let last = self.value(active.end - 1)?;
+        // A great `u64` is above all values.
+        if test.unsigned && (with < 0 || self.base.min(last) < 0) {
+            return None;
+        }
+        self.range(test.op, with, active)
+    }
+
     /// Returns the threads for which a comparison is true, if they follow each other.
     pub(super) fn range(self, op: CompareOp, with: i64, active: Active) -> Option<Range<usize>> {
         let Active { first, end, .. } = active;
@@ -123,7 +134,7 @@ impl Machine<'_> {
     }
 
     fn equal_strides(&self, value: Affine) -> Option<i64> {
-        let threads = self.code.function.threads;
+        let threads = self.code.shape;
         let mut found: Option<(u64, u64)> = None;
         for (threads, stride) in threads.into_iter().zip(value.strides) {
             let (threads, stride) = (u64::from(threads), || self.get(stride));
@@ -141,19 +152,13 @@ impl Machine<'_> {
         Some(found.map_or(0, |(stride, _)| stride as i64))
     }
 
-    /// Returns an affine value as exact numbers, if it has the same distance between all threads and no value wraps around,
-    /// in `u64` or `i64`.
+    /// Returns an affine value, if it has the same distance between all threads and does not wrap around before the chunk.
     #[inline]
-    pub(super) fn exact(&self, value: Affine, active: Active, unsigned: bool) -> Option<Ramp> {
+    pub(super) fn ramp_of(&self, value: Affine) -> Option<Ramp> {
         let stride = self.stride(value)?;
-        let all = Ramp {
-            base: self.get(value.base) as i64,
-            stride,
-        };
-        let base = all.value(self.first)?;
-        let ramp = Ramp { base, stride };
-        let last = ramp.value(active.end - 1)?;
-        (!unsigned || base.min(last) >= 0).then_some(ramp)
+        let base = self.get(value.base) as i64;
+        let base = Ramp { base, stride }.value(self.first)?;
+        Some(Ramp { base, stride })
     }
 
     /// Calls `f` with the runs of threads between the first active one and the end, until it returns `false`. Returns
@@ -177,21 +182,32 @@ impl Machine<'_> {
             });
         }
         // Row by row.
-        let row = self.code.function.threads[0] as usize;
-        let stride = self.get(value.strides[0]) as i64;
+        let [width, height, _] = self.code.shape.map(|axis| axis as usize);
+        let [stride, down, deep] = value.strides.map(|stride| self.get(stride) as i64);
+        let [mut column, mut row, _] = self.position(first);
+        let mut value = self.affine(value, first);
         let mut thread = first;
         while thread < end {
-            let len = (row - (self.first + thread) % row).min(end - thread);
+            let len = (width - column).min(end - thread);
             let run = Run {
                 thread,
                 len,
-                first: self.affine(value, thread),
+                first: value,
                 stride,
             };
             if !f(run) {
                 return false;
             }
             thread += len;
+            value = value
+                .wrapping_sub(stride.wrapping_mul(column as i64))
+                .wrapping_add(down);
+            (column, row) = (0, row + 1);
+            if row == height {
+                let up = down.wrapping_mul(height as i64);
+                value = value.wrapping_sub(up).wrapping_add(deep);
+                row = 0;
+            }
         }
         true
     }
@@ -199,7 +215,7 @@ impl Machine<'_> {
     /// Returns the threads between the first active one and the end as rows, if they are whole rows, and if the values are
     /// at equal distances in each row and from row to row.
     pub(super) fn rows(&self, value: Affine, active: Active) -> Option<Rows> {
-        let [width, height, depth] = self.code.function.threads.map(|axis| axis as usize);
+        let [width, height, depth] = self.code.shape.map(|axis| axis as usize);
         let Active { first, end, .. } = active;
         let is_whole = |thread: usize| thread.is_multiple_of(width);
         let is_all = end - first == self.code.threads;

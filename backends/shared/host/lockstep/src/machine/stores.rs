@@ -53,11 +53,12 @@ impl Machine<'_> {
                 }
                 return;
             }
-            At::Affine(at) if mask.is_none() => {
-                if value.len() > 1 && self.store_neighbours(access, memory, at, value, active) {
+            At::Affine(at) => {
+                let is_wide = value.len() > 1 && mask.is_none();
+                if is_wide && self.store_neighbours(access, memory, at, value, active) {
                     return;
                 }
-                let is_done = self.runs(at, active, |run| {
+                let is_done = self.active_runs(at, active, |run| {
                     let Some(index) = Self::checked(access, memory, run) else {
                         return false;
                     };
@@ -92,7 +93,6 @@ impl Machine<'_> {
                     return;
                 }
             }
-            At::Affine(_) => {}
         }
         for thread in active.threads() {
             let index = self.index(access, memory, thread);

@@ -173,7 +173,10 @@ impl Writer {
         let [width, height, _] = shape.map(i64::from);
         let me = x + (y + z * height) * width;
         let own = me + k.cube() * i64::from(count);
+        // Rows and columns of threads of one axis.
+        let by = self.one_of(&[4, 8, 10]);
         let mut known = vec![word, other, me, own, k.cube(), x, k.constant(5)];
+        known.extend([me % by, me / by]);
         known.extend(types.iter().map(|of| k.bits(*of, 1)));
         let vars = types.iter().enumerate();
         let vars = vars.map(|(nth, of)| k.var(named("v", nth), k.bits(*of, 0)));
