@@ -163,11 +163,12 @@ pub mod error {
     };
 }
 
-/// What a device reports: statistics, memory, profiles and the spans of a timeline.
+/// What a device reports: statistics, memory, profiles, the spans of a timeline, and what kernels print.
 pub mod report {
     pub use millstream_protocol::{
-        ClientMemory, ClockSource, KernelProfile, MemoryReport, MemoryUsage, Profile,
-        ProfileDuration, ProfileToken, QueueStats, Report, Stats, TraceSpan, TraceWait,
+        ClientMemory, ClockSource, KernelProfile, MemoryReport, MemoryUsage, PRINTED_LINES_MAX,
+        Printed, Profile, ProfileDuration, ProfileToken, QueueStats, Report, Stats, TraceSpan,
+        TraceWait,
     };
 }
 

@@ -2,7 +2,7 @@
 
 use millstream::prelude::*;
 use millstream::{Cpu, DeviceOptions, sim::Sim};
-use millstream_algorithms::{language, maps, uniform};
+use millstream_algorithms::{language, maps, said, uniform};
 
 #[test]
 fn log_of_the_cpu_replays_on_the_simulator_bit_for_bit() {
@@ -37,4 +37,24 @@ fn log_of_the_cpu_replays_on_the_simulator_bit_for_bit() {
     let replayed = client.resubmit(&log, &kernels).unwrap();
     let bytes = |nth: usize| replayed.readbacks[nth].bytes.as_ref().unwrap().to_vec();
     assert!(bytes(0) == played && bytes(1) == numbers);
+}
+
+/// A log has no prints, and its replay no streams to ask for them: it prints for nobody.
+#[test]
+fn log_of_a_kernel_that_prints_replays() {
+    let logged = DeviceOptions::default().log_submissions(1 << 20);
+    let device = Device::open_with(Cpu::default(), logged).unwrap();
+    let stream = device.new_stream();
+    let x = stream.create(&[2, 3]).unwrap();
+    said::prints(&x).launch(&stream, 2).unwrap();
+    assert_eq!(stream.printed().wait().unwrap().len(), 1);
+    assert_eq!(stream.read(&x).wait().unwrap(), [2, 3]);
+    let log = device.take_log().unwrap();
+
+    let device = Device::open(Sim::seed(1)).unwrap();
+    let client = device.new_client();
+    let kernels = [said::prints::prepare(&client.new_stream()).unwrap()];
+    let replayed = client.resubmit(&log, &kernels).unwrap();
+    assert_eq!(replayed.readbacks.len(), 1);
+    assert!(replayed.readbacks[0].bytes.is_ok());
 }

@@ -9,6 +9,7 @@ mod races;
 mod random;
 mod ranges;
 mod refused;
+mod say;
 
 use millstream::prelude::*;
 use millstream::{Cpu, sim::Sim};

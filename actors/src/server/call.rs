@@ -48,6 +48,11 @@ impl<B: Backend> Server<B> {
             return Err(Failure::not_run(&self.objects.names.other, Reason::Lost));
         };
         self.observers.counters.launches += 1;
+        if prepared.prints
+            && let Some(stream) = task.stream
+        {
+            self.table.sink().prints.expect(point, stream);
+        }
         let bound = &self.scratch.bound;
         self.device.launch(task, count, prepared, bound, point)
     }

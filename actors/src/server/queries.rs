@@ -129,7 +129,12 @@ impl<B: Backend> Server<B> {
     pub(super) fn register(&mut self, registration: Registration) {
         match registration {
             Registration::Kernel { id, kernel, code } => {
-                let prepared = PreparedKernel { kernel, code };
+                let prints = kernel.prints();
+                let prepared = PreparedKernel {
+                    kernel,
+                    code,
+                    prints,
+                };
                 self.objects.add(id.0, Object::Kernel(prepared));
             }
             Registration::Parameter { id, bytes, client } => {

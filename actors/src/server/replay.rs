@@ -100,6 +100,7 @@ impl<B: Backend> Server<B> {
         };
         let tasks = stored.plan.tasks().len();
         let part = self.next_part(&unfinished, tasks);
+        self.expect_prints((task, key), part.clone(), unfinished.first);
         if unfinished.is_clean {
             self.replay_clean((task, key), part.clone(), &mut unfinished);
         }
@@ -112,6 +113,20 @@ impl<B: Backend> Server<B> {
             self.scheduler.set_unfinished(queue, Some(unfinished));
         } else {
             self.note_last(task, unfinished.first);
+        }
+    }
+
+    /// Launches of a part of a replay may print.
+    fn expect_prints(&self, (task, key): (&Task, u32), part: Range<usize>, first: Point) {
+        let (Some(stored), Some(stream)) = (self.objects.recording(key), task.stream) else {
+            return;
+        };
+        if !stored.plan.prints() {
+            return;
+        }
+        for index in part.filter(|index| stored.plan.call(*index).prints) {
+            let point = Point::new(first.queue, first.cursor + index as u64);
+            self.table.sink().prints.expect(point, stream);
         }
     }
 

@@ -37,6 +37,7 @@ impl Compiler for CpuCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
         Ok(Arc::new(CpuKernel {
             body: Body::compile(kernel, &self.properties, self.machine_code)?,
+            prints: kernel.prints(),
             any_cubes: kernel.extension::<AnyCubes>().is_some(),
             kernel: kernel.clone(),
             cube_cost: Statistic::new(0),
@@ -53,6 +54,8 @@ impl Compiler for CpuCompiler {
 pub(crate) struct CpuKernel {
     pub(crate) kernel: Arc<Kernel>,
     body: Body,
+    /// Whether threads may print.
+    pub(crate) prints: bool,
     /// Whether the closure runs as any number of cubes.
     any_cubes: bool,
     /// The recent cost of one cube in 1 / `COST_UNIT` nanoseconds; 0 while unknown. Queues that run the kernel at the

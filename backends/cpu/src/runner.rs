@@ -36,7 +36,7 @@ use millstream_host::{
     run_custom,
 };
 use millstream_protocol::{
-    Failure, FailureRef, Misfit, Point, QueueId, Reason, Table, Withdrawals, settle,
+    Failure, FailureRef, Lines, Misfit, Point, QueueId, Reason, Table, Withdrawals, settle,
 };
 use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
@@ -165,15 +165,22 @@ impl Runner {
             Ok(_) => {}
             Err(why) => return Err(Failure::not_run(name, Reason::Refused(why))),
         }
+        let lines = kernel.prints.then(Lines::default);
         let arguments = Arguments {
             views,
             scalars: entry.words(),
             metadata: entry.metadata(),
             counts,
+            lines: lines.as_ref(),
         };
         // SAFETY: the launch was checked against the kernel's signature; pages are initialized and live until the cursor
         // has passed; hazards keep other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.team, arguments) };
+        if let Some(lines) = lines {
+            let point = Point::new(self.queue, entry.cursor);
+            let prints = &self.table.sink().prints;
+            prints.add(point, &kernel.kernel, lines);
+        }
         ran.map(|()| Ran::Whole)
             .map_err(|stopped| launch_failure(name, stopped))
     }

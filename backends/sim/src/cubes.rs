@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use millstream_host::{Arguments, Body, RunError, Team, catch_panic};
-use millstream_protocol::NativeView;
+use millstream_protocol::{Lines, NativeView};
 
 use crate::entry::LaunchOp;
 use crate::kernel::SimBody;
@@ -38,6 +38,7 @@ pub(crate) unsafe fn run_cubes(
     counts: [u32; 3],
     cubes: u64,
     choices: Choices,
+    lines: Option<&Lines>,
 ) -> Result<(), Stopped> {
     let Choices { seed, checks } = choices;
     let signature = launch.kernel.kernel.signature();
@@ -46,6 +47,7 @@ pub(crate) unsafe fn run_cubes(
         scalars: &launch.scalars,
         metadata: &launch.metadata,
         counts,
+        lines,
     };
     let mut mistake = None;
     let ran = catch_panic(|| match &launch.kernel.body {

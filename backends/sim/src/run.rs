@@ -10,7 +10,9 @@ use millstream_host::{
     HostResources, Transfer, check_counts, count_cubes, counts_of, discard_panic, launch_failure,
     run_custom,
 };
-use millstream_protocol::{Access, BoundSlice, Extent, Failure, FailureRef, Reason, Table, settle};
+use millstream_protocol::{
+    Access, BoundSlice, Extent, Failure, FailureRef, Lines, Reason, Table, settle,
+};
 use millstream_sync::payload::panic_message;
 
 use crate::checker::Observed;
@@ -79,7 +81,10 @@ pub(crate) fn run(table: &Table, task: Running) -> Ran {
         (_, Err(cause)) => inherit(&mut entry, cause),
         (Fate::Fails(number), Ok(())) => fail_half_way(&entry, number, seed),
         (Fate::Passes, Ok(())) => pass(&mut entry),
-        (Fate::Runs, Ok(())) => perform(&mut entry, seed, checks.then_some(&mut observed)),
+        (Fate::Runs, Ok(())) => {
+            let observed = checks.then_some(&mut observed);
+            perform(table, &mut entry, seed, observed)
+        }
     };
     let (outcome, work) = match outcome {
         Ok(work) => (Ok(()), work),
@@ -137,7 +142,12 @@ fn fail_half_way(entry: &Entry, number: u64, seed: u64) -> Outcome {
     fail(entry, Arc::new(failure))
 }
 
-fn perform(entry: &mut Entry, seed: u64, observed: Option<&mut Observed>) -> Outcome {
+fn perform(
+    table: &Table,
+    entry: &mut Entry,
+    seed: u64,
+    observed: Option<&mut Observed>,
+) -> Outcome {
     match &entry.op {
         Op::Mark => Ok(Work::Nothing),
         Op::Launch(_) | Op::Custom(_) => {
@@ -146,7 +156,15 @@ fn perform(entry: &mut Entry, seed: u64, observed: Option<&mut Observed>) -> Out
                 scramble(entry, seed, |access| access == Access::Write);
             }
             match std::mem::replace(&mut entry.op, Op::Mark) {
-                Op::Launch(launch) => perform_launch(entry, &launch, seed, observed),
+                Op::Launch(launch) => {
+                    let lines = launch.kernel.kernel.prints().then(Lines::default);
+                    let outcome = perform_launch(entry, &launch, seed, (observed, lines.as_ref()));
+                    if let Some(lines) = lines {
+                        let prints = &table.sink().prints;
+                        prints.add(entry.point, &launch.kernel.kernel, lines);
+                    }
+                    outcome
+                }
                 Op::Custom(work) => perform_custom(entry, work),
                 _ => Ok(Work::Nothing),
             }
@@ -208,7 +226,7 @@ fn perform_launch(
     entry: &Entry,
     launch: &LaunchOp,
     seed: u64,
-    observed: Option<&mut Observed>,
+    (observed, lines): (Option<&mut Observed>, Option<&Lines>),
 ) -> Outcome {
     // SAFETY: pages are initialized and the entry keeps them; one task runs at a time.
     let (counts, views) = unsafe { counts_of(launch.count, &entry.views) };
@@ -221,17 +239,17 @@ fn perform_launch(
     let choices = Choices { seed, checks };
     // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for the kernel;
     // pages are initialized and the entry keeps them; one task runs at a time.
-    let run = || unsafe { run_cubes(launch, views, counts, cubes, choices) };
+    let run = |lines| unsafe { run_cubes(launch, views, counts, cubes, choices, lines) };
     let Some(observed) = observed else {
-        return outcome(entry, cubes, run());
+        return outcome(entry, cubes, run(lines));
     };
     // SAFETY: as above.
     let coverage = unsafe { Coverage::begin(entry, launch) };
-    let ran = run();
+    let ran = run(lines);
     match (&ran, coverage) {
         (Ok(()), Some(coverage)) => {
             // SAFETY: as above.
-            observed.unwritten = unsafe { coverage.end(|| run().is_ok()) };
+            observed.unwritten = unsafe { coverage.end(|| run(None).is_ok()) };
         }
         (Err(Stopped::Mistake(mistake)), _) => observed.mistake = Some(mistake.clone()),
         _ => {}

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millstream_protocol::{
-    AtLimit, CancelToken, Element, Error, Full, Holding, NewStream, Op, Registration, Scope, Slot,
-    SlotRef, StreamId, Tally, Task, Terms,
+    AtLimit, CancelToken, Element, Error, Full, Holding, NewStream, Op, Printed, Registration,
+    Scope, Slot, SlotRef, StreamId, Tally, Task, Terms,
 };
 use millstream_sync::credit::{Credit, Exceeded};
 use millstream_sync::reply::reply;
@@ -451,6 +451,29 @@ impl Stream {
         let (sender, receiver) = reply();
         match self.submit(Op::Answer(sender), |_| {}) {
             Ok(()) => Pending::ticket(self.requester(), receiver, Finish::Value(())),
+            Err(error) => Pending::failed(self.requester(), error),
+        }
+    }
+
+    /// Returns an answer with what the kernels of the tasks added to the stream so far have printed, in order: that of a task
+    /// by the numbers of its threads, and each line once. Lines of later tasks that have run by then are behind them.
+    /// A task has at most 1,000 lines ([`PRINTED_LINES_MAX`](millstream_protocol::PRINTED_LINES_MAX)), those of its first
+    /// threads; a line without a thread says how many more there were. If nobody takes lines, the device keeps the newest
+    /// 10,000. May block while the mailbox is full.
+    ///
+    /// The CPU and the simulator print; other devices refuse to prepare a kernel that does.
+    pub fn printed(&self) -> Pending<Vec<Printed>> {
+        let (sender, receiver) = reply();
+        let submitted = self.registered_id().and_then(|id| {
+            self.submit(Op::Answer(sender), |_| {})?;
+            Ok(id)
+        });
+        match submitted {
+            Ok(id) => {
+                let table = self.device().table().clone();
+                let take = move || Ok(table.sink().prints.take(id));
+                Pending::ticket(self.requester(), receiver, Finish::Made(Box::new(take)))
+            }
             Err(error) => Pending::failed(self.requester(), error),
         }
     }

@@ -72,6 +72,15 @@ fn function_without_further_statements_is_valid() {
     "uses %4, which is not defined there"
 )]
 #[case("%3: f32 = neg %3", "defines %3 a second time")]
+#[case("print \"{}\", %9", "names value 9, which does not exist")]
+#[case("fail \"{} {}\", %0", "has 1 values, and a text with 2 `{}`")]
+#[case("print \"{:x}\", %3", "writes a f32 as it writes no f32")]
+#[case("print \"{x}\", %3", "has `{x}`, which is not supported")]
+#[case("print \"}\"", "has a `}` alone")]
+#[case(
+    "%4: f32x4 = splat %3  print \"{}\", %4",
+    "has a value of type f32x4: take its lanes one by one"
+)]
 #[case("%4: u8 = const 0x100", "has bits that its type does not have")]
 #[case("%4: bool = const 0x2", "has bits that its type does not have")]
 #[case(
@@ -388,6 +397,24 @@ fn builder_drops_what_follows_a_statement_that_leaves_the_block() {
         !text.contains("barrier") && !text.contains("line 3"),
         "{text}"
     );
+    assert_eq!(millstream_ir::ssa::parse(&text), Ok(function), "{text}");
+}
+
+#[test]
+fn prints_and_assertions_are_read_as_they_are_written() {
+    let k = Builder::new("k", [32, 1, 1]);
+    let (x, i) = (k.read("x", DType::F32), k.thread());
+    k.print("{} of \"x\" {{\\}}\nis {:>8.3}", &[i, x.get(i)]);
+    // Only some threads say something, and all of them meet behind it.
+    k.when(i.lt(3), || {
+        k.fail("none", &[]);
+        k.print("", &[]);
+    });
+    k.barrier();
+    let function = k.build().expect("the function is valid");
+    assert!(function.prints());
+    let text = function.to_string();
+    assert!(text.contains("print \"{} of \\\"x\\\""), "{text}");
     assert_eq!(millstream_ir::ssa::parse(&text), Ok(function), "{text}");
 }
 

@@ -102,7 +102,8 @@ fn kernel<D: Definition>() -> Result<Kernel, KernelError> {
     let buffers = program.buffers();
     let kernel = Kernel::from_program(D::NAME, program).map_err(refused)?;
     Ok(match D::native() {
-        Some(native) if native.bindings == buffers => {
+        // What threads print only the program knows.
+        Some(native) if native.bindings == buffers && !kernel.prints() => {
             let native = Source::Native(native.kernel);
             kernel.exclusive().prefer(native).with(AnyCubes)
         }

@@ -22,8 +22,22 @@ pub enum Feature {
     TensorMaps,
     /// Clusters: cubes that run together and can access each other's shared memory.
     Clusters,
+    /// Kernels may print.
+    Printing,
     /// The driver can capture and replay a batch.
     ConcurrentReplay,
+}
+
+impl Feature {
+    /// Returns what to do if a device lacks it.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Feature::Printing => {
+                "open the CPU or the simulator, `Cpu::default()` or `Sim::seed(7)`, or remove `print!`"
+            }
+            _ => "check `DeviceProperties::has`, and use another kernel without it",
+        }
+    }
 }
 
 impl fmt::Display for Feature {
@@ -37,6 +51,7 @@ impl fmt::Display for Feature {
             Feature::I64 => "i64",
             Feature::TensorMaps => "tensor maps",
             Feature::Clusters => "clusters",
+            Feature::Printing => "printing",
             Feature::ConcurrentReplay => "capture",
         })
     }

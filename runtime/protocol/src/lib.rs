@@ -19,6 +19,7 @@
 //! | `charge`, `releases`, `deferred_drop` | accounting of memory that returns later |
 //! | `device_status` | the end of an epoch, as both sides observe it |
 //! | `report`, [`metrics`], `profile`, [`journal`] | what a device reports |
+//! | `printed` | what kernels print |
 //!
 //! Users depend on `millstream`, which re-exports the user-facing types. More is public here because several crates
 //! build on this one.
@@ -50,6 +51,7 @@ mod memory;
 mod message;
 pub mod metrics;
 mod options;
+mod printed;
 mod priority;
 mod process;
 mod profile;
@@ -103,6 +105,7 @@ pub use message::{
     Registration, ReleaseToken, Reply, RestFn, Scope, Spans, SyncParts, Task, TaskExtras, Ticket,
 };
 pub use options::{AtLimit, DeviceOptions, LogLevel, Logs, Settings, Strategy};
+pub use printed::{Lines, PRINTED_LINES_MAX, Printed, Prints};
 pub use priority::Priority;
 pub use process::Process;
 pub use profile::{ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken};

@@ -36,6 +36,7 @@ use crate::failure::FailureRef;
 use crate::marks::is_runtime_thread;
 use crate::message::Task;
 use crate::metrics::SharedFaults;
+use crate::printed::Prints;
 use crate::process::Process;
 use crate::releases::Releases;
 use crate::staging::Staging;
@@ -67,6 +68,8 @@ pub struct DropSink {
     pub releases: Releases,
     /// The host memory for uploads.
     pub staging: Arc<Staging>,
+    /// What kernels have printed.
+    pub prints: Prints,
 }
 
 impl DropSink {
@@ -82,6 +85,7 @@ impl DropSink {
             faults: SharedFaults::default(),
             releases: Releases::default(),
             staging: Arc::default(),
+            prints: Prints::default(),
         }
     }
 

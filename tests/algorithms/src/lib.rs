@@ -12,6 +12,7 @@ pub mod maps;
 pub mod options;
 pub mod rays;
 pub mod rodinia;
+pub mod said;
 pub mod samples;
 pub mod sorting;
 pub mod subgroups;
@@ -58,6 +59,8 @@ pub const ALL: &[(&str, Check)] = &[
     ("fluid", fluid::fluid_matches),
     ("expressions", language::expressions_match),
     ("control", language::control_matches),
+    ("asserts", said::asserts_match),
+    ("prints", said::prints_match),
     ("helpers", language::helpers_match),
     ("generics", language::generics_match),
     ("positions", language::positions_match),

@@ -261,11 +261,11 @@ pub fn product_matches(device: &Device) -> Checked {
     Ok(())
 }
 
-/// One step of a bitonic sort: threads exchange pairs that no other thread has.
+/// One step of a bitonic sort: threads exchange pairs that no other thread has. `distance` is a power of two.
 #[kernel]
 pub fn bitonic(run: usize, distance: usize, keys: &mut [u32]) {
     let i = thread();
-    let low = 2 * distance * (i / distance) + i % distance;
+    let low = 2 * i - (i & (distance - 1));
     let high = low + distance;
     let (a, b) = (keys[low], keys[high]);
     let rises = low & run == 0;

@@ -251,7 +251,7 @@ impl Thread<'_> {
                 self.cube.meet(self.index, stmt, 0);
                 Path::Next
             }
-            Stmt::Line(_) => Path::Next,
+            Stmt::Line(_) | Stmt::Say(_) => Path::Next,
         }
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::{
-    Cube, DeviceProperties, Failure, FailureRef, Kernel, KernelError, NativeArgs, NativeKernel,
-    NativeView, Reason, Signature, Source,
+    Cube, DeviceProperties, Failure, FailureRef, Kernel, KernelError, Lines, NativeArgs,
+    NativeKernel, NativeView, Reason, Signature, Source,
 };
 use millstream_sync::payload::panic_message;
 #[cfg(feature = "tile")]
@@ -92,6 +92,8 @@ pub struct Arguments<'a> {
     pub metadata: &'a [u32],
     /// The number of cubes along each axis.
     pub counts: [u32; 3],
+    /// Where its threads print, if its kernel does.
+    pub lines: Option<&'a Lines>,
 }
 
 // SAFETY: the pointers of the views are used as `NativeArgs` allows, which cubes may do concurrently.
@@ -108,7 +110,7 @@ impl Arguments<'_> {
         // SAFETY: the caller's promises.
         let arguments =
             unsafe { NativeArgs::new(signature, self.views, self.scalars, self.metadata, cube) };
-        native(&cube, &arguments);
+        native(&cube, &arguments.with_lines(self.lines));
     }
 }
 

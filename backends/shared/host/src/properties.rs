@@ -23,5 +23,6 @@ pub fn features() -> BTreeSet<Feature> {
         Feature::DynamicCubeCount,
         Feature::F64,
         Feature::I64,
+        Feature::Printing,
     ])
 }

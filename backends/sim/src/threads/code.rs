@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_ir::ssa::{
-    Axis, Block, Function, Memory, Op, Position, Scope, Shuffle, Stmt, Type, ValueId,
+    Axis, Block, Function, Memory, Op, Position, Scope, Shuffle, Stmt, Text, Type, ValueId,
 };
 use millstream_ir::{BinaryOp, scalar};
 
@@ -34,6 +34,12 @@ pub(super) enum Step {
         to: Place,
         f: scalar::Binary,
         value: ValueId,
+    },
+    /// Prints, or fails.
+    Say {
+        fails: bool,
+        text: Text,
+        values: Vec<ValueId>,
     },
     /// Waits for all threads of the cube.
     Barrier,
@@ -269,6 +275,15 @@ impl Writer<'_> {
             }
             Stmt::Barrier => {
                 self.push(Step::Barrier);
+            }
+            Stmt::Say(say) => {
+                let text = Text::try_from(&**say).map_err(|why| why.to_string())?;
+                let (fails, values) = (say.fails, say.values.clone());
+                self.push(Step::Say {
+                    fails,
+                    text,
+                    values,
+                });
             }
             Stmt::Line(line) => self.line = *line,
         }

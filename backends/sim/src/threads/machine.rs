@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use millstream_host::Arguments;
 use millstream_ir::scalar;
-use millstream_ir::ssa::{Axis, Memory, Position, Scope, Shuffle, ValueId, reduced};
-use millstream_protocol::Cube;
+use millstream_ir::ssa::{Axis, Memory, Position, Scope, Shuffle, Text, ValueId, reduced};
+use millstream_protocol::{Cube, Lines};
 
 use super::code::{Code, Compute, Place, Step};
 use super::memory::Buffer;
@@ -46,6 +46,7 @@ pub(crate) unsafe fn run(launch: &Launch<'_>) -> Ran<()> {
     let mut machine = Machine {
         code: launch.code,
         scalars: launch.arguments.scalars,
+        lines: launch.arguments.lines,
         cube: Cube::new(0, launch.arguments.counts),
         races: launch.checks.then(|| Races::new(&buffers, lens())),
         buffers,
@@ -90,6 +91,8 @@ struct Thread {
 struct Machine<'a> {
     code: &'a Code,
     scalars: &'a [u64],
+    /// Where threads print.
+    lines: Option<&'a Lines>,
     cube: Cube,
     buffers: Vec<Buffer>,
     shared: Vec<Vec<u64>>,
@@ -230,6 +233,11 @@ impl Machine<'_> {
                     let bits = f(self.load(thread, to.0, index), self.get(thread, *value, 0));
                     self.store(thread, to.0, index, bits);
                 }
+                Step::Say {
+                    fails,
+                    text,
+                    values,
+                } => self.say(thread, *fails, text, values)?,
                 Step::Jump(to) => next = *to,
                 Step::Unless { condition, to } => {
                     if self.get(thread, *condition, 0) == 0 {
@@ -256,6 +264,33 @@ impl Machine<'_> {
                 }
             }
             thread.at = next;
+        }
+        Ok(())
+    }
+
+    /// A thread prints, or fails.
+    fn say(&self, thread: &Thread, fails: bool, text: &Text, values: &[ValueId]) -> Ran<()> {
+        let (function, cube) = (&self.code.function, self.cube);
+        let position =
+            function.position_of(thread.index, [cube.x(), cube.y(), cube.z()], cube.counts());
+        let text = || {
+            text.with(|index| {
+                let value = values[index];
+                let dtype = self.code.type_of(value).dtype;
+                (dtype, self.get(thread, value, 0))
+            })
+        };
+        let line = self.code.line(thread.at);
+        if fails {
+            let text = text().into();
+            return Err(Box::new(KernelMistake::Assertion {
+                text,
+                thread: position,
+                line,
+            }));
+        }
+        if let Some(lines) = self.lines {
+            lines.say(position, line.map_or(0, |line| line.line), text);
         }
         Ok(())
     }

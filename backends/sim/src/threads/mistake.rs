@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use millstream_ir::ssa::ThreadPosition;
+
 /// A line of a source file, displayed as `src/main.rs:12`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceLine {
@@ -113,6 +115,15 @@ pub enum KernelMistake {
         /// Where, if the source of the kernel is known.
         line: Option<SourceLine>,
     },
+    /// An assertion does not hold.
+    Assertion {
+        /// The assertion, and its values.
+        text: Arc<str>,
+        /// The thread.
+        thread: ThreadPosition,
+        /// Where, if the source of the kernel is known.
+        line: Option<SourceLine>,
+    },
     /// Two threads of a cube wait at different barriers or reductions, or one waits and the other has ended.
     Diverged {
         /// The index of the cube.
@@ -177,6 +188,10 @@ impl fmt::Display for KernelMistake {
                     "`{access}` is misaligned, the first index must be a multiple of {lanes}"
                 )?;
                 line.as_ref().map_or(Ok(()), |line| write!(f, ": {line}"))
+            }
+            Self::Assertion { text, thread, line } => {
+                write!(f, "{text}, in {thread}")?;
+                line.as_ref().map_or(Ok(()), |line| write!(f, " at {line}"))
             }
             Self::Diverged { cube, threads } => {
                 f.write_str("only some threads of a cube reach a barrier or reduction:")?;

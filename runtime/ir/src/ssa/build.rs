@@ -2,7 +2,7 @@
 
 use super::builder::Len;
 use super::handles::{MemoryRef, Operand, Val, Var};
-use super::{Array, Axis, Builder, Memory, Op, Param, Position, Scalar, Stmt, Type};
+use super::{Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Type};
 use crate::DType;
 use crate::nest::BufferMode;
 
@@ -231,6 +231,25 @@ impl Builder {
             then,
             otherwise,
         });
+    }
+
+    /// Prints a line of values, which the CPU and the simulator can. The text is a format string with a `{}` for each.
+    pub fn print<'k>(&'k self, text: impl Into<String>, values: &[Val<'k>]) {
+        self.say(false, text.into(), values);
+    }
+
+    /// Fails the launch with a text, on the CPU and the simulator. Other devices go on, as if it were not there.
+    pub fn fail<'k>(&'k self, text: impl Into<String>, values: &[Val<'k>]) {
+        self.say(true, text.into(), values);
+    }
+
+    fn say<'k>(&'k self, fails: bool, text: String, values: &[Val<'k>]) {
+        let values = values.iter().map(|value| self.checked_id(*value)).collect();
+        self.push(Stmt::Say(Box::new(Say {
+            fails,
+            text,
+            values,
+        })));
     }
 
     /// Adds a barrier: waits until all threads of the cube are here, and makes their stores visible.

@@ -271,6 +271,19 @@ impl Check<'_> {
                 self.line = *line;
                 Ok(())
             }
+            Stmt::Say(say) => {
+                let mut types = Vec::new();
+                for value in &say.values {
+                    let given = self.uses(*value, at)?;
+                    if given.lanes != 1 {
+                        return Err(at.error(format_args!(
+                            "has a value of type {given}: take its lanes one by one"
+                        )));
+                    }
+                    types.push(given.dtype);
+                }
+                say.check(&types).map_err(|why| at.error(why))
+            }
             Stmt::Barrier => Ok(()),
         }
     }

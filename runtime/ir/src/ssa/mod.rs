@@ -38,6 +38,7 @@ mod builder;
 mod check;
 mod handles;
 mod parse;
+mod say;
 mod subgroup;
 mod text;
 mod uniform;
@@ -45,6 +46,7 @@ mod uniform;
 pub use builder::Builder;
 pub use handles::{MemoryRef, Operand, Val, Var};
 pub use parse::parse;
+pub use say::{Say, Text, ThreadPosition};
 pub use subgroup::{SUBGROUP_MAX, Scope, Shuffle, reduced};
 
 use crate::named::named;
@@ -300,6 +302,9 @@ pub enum Stmt {
     Return,
     /// Waits until all threads of the cube are here, and makes their stores visible.
     Barrier,
+    /// Prints a text with values, or fails the launch. No effect on control flow: the checks behind a failure see threads that
+    /// go on.
+    Say(Box<Say>),
     /// The statements from here on come from this line of [`Function::file`]; 0 if unknown. No effect.
     Line(u32),
 }

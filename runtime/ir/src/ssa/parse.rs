@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Array, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Scalar, Scope, Shuffle,
-    Stmt, Type, ValueId,
+    Array, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Say, Scalar, Scope,
+    Shuffle, Stmt, Type, ValueId,
 };
 use crate::nest::BufferMode;
 use crate::scalar::Number;
@@ -212,6 +212,18 @@ impl Reader<'_> {
             "continue" => Ok(Stmt::Continue),
             "return" => Ok(Stmt::Return),
             "barrier" => Ok(Stmt::Barrier),
+            verb @ ("print" | "fail") => {
+                let text = self.scanner.string("a text, in quotes")?;
+                let mut values = Vec::new();
+                while self.scanner.take(",") {
+                    values.push(self.value()?);
+                }
+                Ok(Stmt::Say(Box::new(Say {
+                    fails: verb == "fail",
+                    text,
+                    values,
+                })))
+            }
             "line" => Ok(Stmt::Line(self.scanner.number("a line of the file")?)),
             found => Err(self.scanner.expected("a statement or `}`", found)),
         }

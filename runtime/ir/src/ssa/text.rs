@@ -46,6 +46,16 @@ impl fmt::Display for Element<'_> {
     }
 }
 
+/// A string in quotes.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let string = self.0.replace('\\', "\\\\").replace('"', "\\\"");
+        write!(f, "\"{string}\"")
+    }
+}
+
 /// A constant, displayed so that parsing returns the same bits.
 struct Bits(u64, Option<DType>);
 
@@ -146,6 +156,13 @@ impl fmt::Display for Head<'_> {
             Stmt::Continue => f.write_str("continue"),
             Stmt::Return => f.write_str("return"),
             Stmt::Barrier => f.write_str("barrier"),
+            Stmt::Say(say) => {
+                let verb = if say.fails { "fail" } else { "print" };
+                write!(f, "{verb} {}", Quoted(&say.text))?;
+                say.values
+                    .iter()
+                    .try_for_each(|value| write!(f, ", %{value}"))
+            }
             Stmt::Line(line) => write!(f, "line {line}"),
         }
     }
@@ -187,8 +204,7 @@ impl fmt::Display for Function {
         let checked = if self.checked { " checked" } else { "" };
         writeln!(f, "kernel {} threads {x} {y} {z}{checked}", self.name)?;
         if !self.file.is_empty() {
-            let file = self.file.replace('\\', "\\\\").replace('"', "\\\"");
-            writeln!(f, "  file \"{file}\"")?;
+            writeln!(f, "  file {}", Quoted(&self.file))?;
         }
         for param in &self.params {
             write!(f, "  {} {}: {}", param.mode, param.name, param.dtype)?;

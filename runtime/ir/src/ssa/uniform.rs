@@ -130,7 +130,7 @@ impl<'a> Analysis<'a> {
                     let local = &mut self.locals[usize::from(*local)];
                     mark_divergent(local, same, &mut self.changed);
                 }
-                Stmt::Store { .. } | Stmt::AtomicAdd { .. } | Stmt::Barrier => {}
+                Stmt::Store { .. } | Stmt::AtomicAdd { .. } | Stmt::Barrier | Stmt::Say(_) => {}
                 Stmt::Line(line) => self.line = *line,
                 Stmt::Break => left.repeated |= !converged,
                 Stmt::Continue => left.iteration |= !converged,

@@ -143,7 +143,7 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
     };
     let plain = match function.cube {
         Some(_) => None,
-        None => Some(plain(function, &generics, &uses)?),
+        None => Some(plain(function, &generics, &uses, axes)?),
     };
     // Other devices need no other form, and rustc computes constants of generic items late.
     let checked_threads = match (&function.cube, generics.declared.is_empty()) {
@@ -346,8 +346,15 @@ fn definition(
 }
 
 /// Returns the plain form of a kernel.
-fn plain(function: &Function, generics: &Generics, uses: &[Use]) -> syn::Result<TokenStream> {
+fn plain(
+    function: &Function,
+    generics: &Generics,
+    uses: &[Use],
+    axes: usize,
+) -> syn::Result<TokenStream> {
     let (body, _) = body(function, Form::Plain, uses)?;
+    // For messages of assertions.
+    let body = quote!({ const __AXES: usize = #axes; #body });
     let name = &function.item.sig.ident;
     let Generics {
         declared,

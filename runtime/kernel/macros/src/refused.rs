@@ -7,7 +7,7 @@ use syn::Path;
 const ALLOCATION: &str =
     "kernels allocate nothing: use an array, `[0.0; 8]`, or a buffer that the caller passes";
 const ENUM: &str = "kernels have no enums: use a number, and a value of it that means none";
-const FAILURE: &str = "kernels do not panic: return from the thread, and store a code in a buffer";
+const FAILURE: &str = "kernels do not panic: write `debug_assert!(false, ..)`, or return from the thread and store a code in a buffer";
 const CLOSED: &str =
     "kernels have no closures: write a loop, or a helper function with `#[kernel]`";
 const OF_INTEGERS: &str = "arithmetic of kernels wraps: compute in a wider type, or compare before";
@@ -31,8 +31,8 @@ pub(crate) fn macro_named(path: &Path) -> String {
         "assert" | "assert_eq" | "assert_ne" => {
             "kernels do not panic: write `debug_assert!`, or store a code in a buffer"
         }
-        "print" | "println" | "eprint" | "eprintln" | "dbg" | "write" | "writeln" => {
-            "kernels print nothing: store what you want to see in a buffer"
+        "eprint" | "eprintln" | "dbg" | "write" | "writeln" => {
+            "kernels print with `println!`, whose lines `Stream::printed` returns"
         }
         "matches" => "kernels have no `matches!`: write `match` with `true` and `false`",
         "cfg" | "env" | "include" | "include_str" | "line" | "concat" => {

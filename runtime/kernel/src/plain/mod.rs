@@ -7,6 +7,7 @@ mod buffer;
 mod functions;
 mod operators;
 mod ranges;
+mod say;
 mod thread;
 mod threads;
 
@@ -15,5 +16,6 @@ pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, ge
 pub use functions::*;
 pub use operators::*;
 pub use ranges::{inclusive, range, reversed, steps};
+pub use say::fail;
 pub use thread::Thread;
 pub use threads::{Body, run};

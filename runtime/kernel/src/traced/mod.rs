@@ -9,6 +9,7 @@ mod gate;
 mod memory;
 mod operators;
 mod parameters;
+mod say;
 mod value;
 
 pub use constant::{Constant, constant};
@@ -22,4 +23,5 @@ pub use gate::{Gate, size_of_output};
 pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
 pub use operators::*;
 pub use parameters::Numbers;
+pub use say::said;
 pub use value::{Jump, Kind, Of, Traced, Tracer, V, lit, never};

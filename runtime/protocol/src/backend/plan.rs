@@ -40,6 +40,8 @@ pub struct Call {
     pub name: Arc<str>,
     /// The kernel, if the task is a launch.
     pub kernel: Option<BackendKernel>,
+    /// Whether the kernel prints.
+    pub prints: bool,
 }
 
 /// A recording in the form that a backend replays.
@@ -50,6 +52,7 @@ pub struct Plan {
     /// For each task the end of its bindings in the list of all bindings.
     ends: Box<[u32]>,
     launches: u64,
+    prints: bool,
 }
 
 impl Plan {
@@ -65,10 +68,12 @@ impl Plan {
             Some(*end)
         });
         let launches = tasks.iter().filter(|task| task.kernel().is_some());
+        let calls: Box<[Call]> = tasks.iter().map(call).collect();
         Self {
             ends: ends.collect(),
             launches: launches.count() as u64,
-            calls: tasks.iter().map(call).collect(),
+            prints: calls.iter().any(|call| call.prints),
+            calls,
             order,
             tasks,
         }
@@ -90,6 +95,12 @@ impl Plan {
     #[inline]
     pub fn order(&self) -> &Order {
         &self.order
+    }
+
+    /// Returns whether a task may print.
+    #[inline]
+    pub fn prints(&self) -> bool {
+        self.prints
     }
 
     /// Returns the number of launches among the tasks.

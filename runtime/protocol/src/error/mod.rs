@@ -221,7 +221,7 @@ pub enum KernelError {
     },
     /// The device lacks a feature that the kernel requires.
     #[error(
-        "kernel `{kernel}` requires {feature}, which this device does not have; check `DeviceProperties::has`, and use another kernel without it"
+        "kernel `{kernel}` requires {feature}, which this device does not have; {}", feature.remedy()
     )]
     Feature {
         /// The kernel.

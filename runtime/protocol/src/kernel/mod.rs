@@ -212,6 +212,9 @@ impl Kernel {
                     (scalar.name.as_str().into(), dtype)
                 });
                 kernel.signature.push_scalars(scalars);
+                if function.prints() {
+                    kernel.signature.require(Feature::Printing);
+                }
             }
             program => {
                 let words = 0..program.words();
@@ -448,6 +451,11 @@ impl Kernel {
             });
         }
         Ok(())
+    }
+
+    /// Returns whether threads of the kernel may print.
+    pub fn prints(&self) -> bool {
+        self.required().contains(&Feature::Printing)
     }
 
     /// Returns the features that the kernel requires.

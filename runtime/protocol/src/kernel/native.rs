@@ -18,6 +18,7 @@ use millstream_ir::DType;
 use crate::binding::Access;
 use crate::element::Element;
 use crate::kernel::signature::{BindingSpec, Share, Signature};
+use crate::printed::Lines;
 
 /// One cube of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,6 +109,7 @@ pub struct NativeArgs<'a> {
     views: &'a [NativeView],
     scalars: &'a [u64],
     metadata: &'a [u32],
+    lines: Option<&'a Lines>,
     cube: Cube,
     /// The bindings whose chunk this cube has taken, one bit each.
     taken: Cell<u64>,
@@ -136,10 +138,24 @@ impl<'a> NativeArgs<'a> {
             views,
             scalars,
             metadata,
+            lines: None,
             cube,
             taken: Cell::new(0),
             _thread: PhantomData,
         }
+    }
+
+    /// Returns the same arguments, for a launch that prints to `lines`.
+    #[inline]
+    pub fn with_lines(mut self, lines: Option<&'a Lines>) -> Self {
+        self.lines = lines;
+        self
+    }
+
+    /// Returns where the threads of the launch print, if it does.
+    #[inline]
+    pub fn lines(&self) -> Option<&'a Lines> {
+        self.lines
     }
 
     /// Returns all of binding `index`, which the signature declares as read.

@@ -49,6 +49,8 @@ pub struct PreparedKernel {
     pub kernel: Arc<Kernel>,
     /// The backend's code of it.
     pub code: BackendKernel,
+    /// Whether it prints.
+    pub prints: bool,
 }
 
 /// A recording that is ready to replay.
@@ -184,6 +186,7 @@ impl Objects {
             Call {
                 name: name.clone(),
                 kernel: kernel.map(|prepared| prepared.code.clone()),
+                prints: kernel.is_some_and(|prepared| prepared.prints),
             }
         })
     }

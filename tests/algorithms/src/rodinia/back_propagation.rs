@@ -70,7 +70,7 @@ pub fn hidden_error(hidden: &[f32], weights: &[f32], behind: &[f32], deltas: &mu
 #[kernel]
 pub fn adjust_weights(inputs: &[f32], deltas: &[f32], moves: &mut [f32], weights: &mut [f32]) {
     let [row, unit] = position();
-    let at = row * deltas.len() + unit;
+    let at = thread();
     let input = if row == 0 { 1.0 } else { inputs[row - 1] };
     let step = 0.3 * deltas[unit] * input + 0.3 * moves[at];
     moves[at] = step;

@@ -2,7 +2,8 @@
 
 use millstream_client::arguments::{CubeCount, read, update, write};
 use millstream_client::handle::Handle;
-use millstream_protocol::{Access, Error, Kernel, KernelError};
+use millstream_ir::{DType, Program, ssa::Builder};
+use millstream_protocol::{Access, Error, Feature, Kernel, KernelError};
 use rstest::rstest;
 
 use crate::support::*;
@@ -67,6 +68,29 @@ fn a_declaration_that_does_not_match_its_entry_point_is_refused_i7() {
             .source(text()),
     );
     assert!(log.contains("no entry point"), "{log}");
+}
+
+/// A GPU prints nothing, and says which devices do.
+#[test]
+fn a_kernel_that_prints_is_refused() {
+    let _gpu = gpu(1);
+    let k = Builder::new("loud", [32, 1, 1]);
+    let y = k.update("y", DType::U32);
+    k.print("y = {}", &[y.get(0)]);
+    let program = Program::Ssa(k.build().unwrap());
+    let loud = Kernel::from_program("loud", program.into()).unwrap();
+    let error = open(1).new_client().kernel(loud).unwrap_err();
+    let is_typed = matches!(
+        error,
+        Error::Kernel(KernelError::Feature {
+            feature: Feature::Printing,
+            ..
+        })
+    );
+    assert!(is_typed, "{error:?}");
+    let expected = "kernel `loud` requires printing, which this device does not have; \
+                    open the CPU or the simulator, `Cpu::default()` or `Sim::seed(7)`, or remove `print!`";
+    assert!(error.to_string().contains(expected), "{error}");
 }
 
 /// I7: PTX that the driver cannot load is a typed error of that kernel. The fake reports the unknown instruction.

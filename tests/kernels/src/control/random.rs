@@ -207,6 +207,9 @@ impl<'k> Statements<'k> {
             if self.draw(6) == 0 {
                 self.k.line(self.state as u32 % 1000);
             }
+            if self.draw(12) == 0 {
+                self.assert(scope);
+            }
             match self.draw(14) {
                 0 | 1 => self.compute(scope),
                 2 | 3 => self.load(scope),
@@ -241,6 +244,14 @@ impl<'k> Statements<'k> {
                 }
             }
         }
+    }
+
+    /// Adds an assertion that holds for all threads.
+    fn assert(&mut self, scope: &Scope<'k>) {
+        let (a, b) = (self.pick(scope), self.pick(scope));
+        let fails = scope.me.compare(CompareOp::Ge, 8);
+        let k = self.k;
+        k.when(fails, || k.fail("{}: {:?} and {:>8}", &[scope.me, a, b]));
     }
 
     fn compute(&mut self, scope: &mut Scope<'k>) {

@@ -8,7 +8,7 @@
 //! Steps that compute write the elements of all threads between the first active one and the last one, because no
 //! operation traps, and what inactive threads have is never read. Only stores distinguish them.
 
-use millstream_ir::ssa::{Axis, Function, Memory, Position, Shuffle};
+use millstream_ir::ssa::{Axis, Function, Memory, Position, Shuffle, Text};
 use millstream_ir::{CompareOp, DType};
 
 use crate::kernels::Kernel;
@@ -154,6 +154,15 @@ pub(crate) enum Turns {
     },
 }
 
+/// A text with values of a thread.
+pub(crate) struct Said {
+    pub(crate) fails: bool,
+    pub(crate) text: Text,
+    pub(crate) values: Box<[(DType, Operand)]>,
+    /// The line of the source file.
+    pub(crate) line: u32,
+}
+
 /// Steps, in order.
 pub(crate) type Steps = Vec<Step>;
 
@@ -204,6 +213,8 @@ pub(crate) enum Step {
         value: Operand,
         dtype: DType,
     },
+    /// Prints, or fails.
+    Say(Box<Said>),
     /// Reduces a column of all threads of the cube to a scalar, or that of each subgroup of this many threads to a column.
     Reduce {
         subgroup: Option<u32>,

@@ -141,6 +141,7 @@ impl Walk<'_> {
                 self.use_of(*at);
                 self.use_of(*value);
             }
+            Stmt::Say(say) => say.values.iter().for_each(|value| self.use_of(*value)),
             Stmt::If {
                 condition,
                 then,

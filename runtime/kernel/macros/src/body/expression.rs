@@ -11,7 +11,7 @@ use syn::{
 
 use super::cheap::{is_assignment, is_cheap};
 use super::memory::{root, single};
-use super::{Body, Form};
+use super::{Body, Form, line_of};
 use crate::names::METHODS;
 use crate::refused;
 use crate::scope::Local;
@@ -123,6 +123,14 @@ impl Body<'_> {
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.jump(it, false),
             Expr::Call(call) => self.call(call),
             Expr::MethodCall(call) => self.method(call),
+            Expr::Macro(it) => {
+                let (call, line) = (self.macro_call(&it.mac), line_of(span));
+                match self.form {
+                    Form::Plain => call,
+                    // In an arm, whose statement began before it.
+                    Form::Traced => quote_spanned!(span=> { __k.line(#line); #call }),
+                }
+            }
             other => {
                 let why = why_not(other);
                 self.refuse(other, why)
@@ -539,7 +547,6 @@ fn why_not(it: &Expr) -> String {
         Expr::Const(_) => "kernels have no `const` blocks: put a `const` beside the kernel",
         Expr::Infer(_) => "`_` has no value here",
         Expr::Let(_) => "kernels have no enums, so a pattern always fits: write `let` before",
-        Expr::Macro(it) => return refused::macro_named(&it.mac.path),
         Expr::Range(_) => "a range is only the bounds of a loop: `for i in a..b`",
         Expr::RawAddr(_) => "kernels have no pointers: use an index",
         Expr::Reference(_) => {

@@ -7,6 +7,7 @@ mod control;
 mod expression;
 mod memory;
 mod pattern;
+mod say;
 mod together;
 
 use std::fmt::Display;
@@ -17,7 +18,6 @@ use syn::spanned::Spanned;
 use syn::{BinOp, Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
 
 use self::expression::operator;
-use crate::refused;
 use crate::scope::{Local, Scopes, Use};
 use crate::signature::{Function, ParamKind};
 use crate::types::refuse_type;
@@ -171,7 +171,10 @@ impl<'a> Body<'a> {
                 };
                 quote!(#expression #semicolon)
             }
-            Stmt::Macro(call) => self.refuse(&call.mac, refused::macro_named(&call.mac.path)),
+            Stmt::Macro(call) => {
+                let (call, semicolon) = (self.macro_call(&call.mac), call.semi_token);
+                quote!(#call #semicolon)
+            }
         }
     }
 

@@ -91,6 +91,10 @@ fn walk(steps: &mut Steps, visitor: &mut impl Visitor) {
                 visitor.operand(of);
                 visitor.operand(by);
             }
+            Step::Say(said) => {
+                let values = said.values.iter_mut();
+                values.for_each(|(_, value)| visitor.operand(value));
+            }
             Step::Reduce { to, of, .. } => {
                 visitor.operand(of);
                 visitor.operand(to);

@@ -2,10 +2,10 @@
 
 use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
-use millstream_ir::ssa::{Memory, ValueId};
+use millstream_ir::ssa::{Memory, Say, Text, ValueId};
 
 use super::{Home, Lane, Lower};
-use crate::code::{Access, At, Operand, Reference, Step, Target, UNPLACED};
+use crate::code::{Access, At, Operand, Reference, Said, Step, Target, UNPLACED};
 
 impl Lower<'_> {
     /// Returns an index.
@@ -161,6 +161,21 @@ impl Lower<'_> {
                 });
             }
         }
+    }
+
+    pub(super) fn say(&mut self, say: &Say) {
+        let of = |value: &ValueId| (self.type_of(*value).dtype, self.operand((*value, 0)));
+        let values = say.values.iter().map(of).collect();
+        let Ok(text) = Text::try_from(say) else {
+            unreachable!("the function is checked")
+        };
+        let (fails, line) = (say.fails, self.line);
+        self.emit(Step::Say(Box::new(Said {
+            fails,
+            text,
+            values,
+            line,
+        })));
     }
 
     pub(super) fn add(&mut self, memory: Memory, at: ValueId, value: ValueId) {

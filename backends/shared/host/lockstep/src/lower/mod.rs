@@ -291,6 +291,7 @@ impl Lower<'_> {
             Stmt::Break | Stmt::Continue | Stmt::Return => self.leave(stmt),
             // Each step runs for all threads before the next one begins, so no thread has to wait.
             Stmt::Barrier => {}
+            Stmt::Say(say) => self.say(say),
             Stmt::Line(line) => self.line = *line,
         }
     }

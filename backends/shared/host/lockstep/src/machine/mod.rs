@@ -7,6 +7,7 @@
 //! | `ramps` | affine values: comparisons, and runs of threads at equal distances |
 //! | `access`, `loads`, `stores` | accesses: their bounds, loads, stores and atomic additions |
 //! | `elements`, `copies` | the loops of accesses |
+//! | `say` | what threads print, and failed assertions |
 //! | `together` | reductions and shuffles |
 
 mod access;
@@ -17,12 +18,13 @@ mod element;
 mod elements;
 mod loads;
 mod ramps;
+mod say;
 mod stores;
 mod together;
 
 use millstream_ir::scalar;
 use millstream_ir::ssa::{Axis, Position};
-use millstream_protocol::{Cube, NativeArgs};
+use millstream_protocol::{Cube, Lines, NativeArgs};
 
 use crate::code::{Affine, Code, Operand, Path, Place, Reference, Step};
 use crate::kernels::Kernel;
@@ -32,6 +34,9 @@ use active::Active;
 /// A chunk that is running.
 pub(crate) struct Machine<'a> {
     code: &'a Code,
+    cube: &'a Cube,
+    /// Where threads print.
+    lines: Option<&'a Lines>,
     /// The places of scalars, columns and direct loads.
     table: *mut *mut u8,
     params: &'a [Param],
@@ -99,6 +104,8 @@ pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &N
         }
         let machine = Machine {
             code,
+            cube,
+            lines: arguments.lines(),
             table: scratch.table.as_mut_ptr(),
             params: &scratch.params,
             paths,
@@ -232,6 +239,7 @@ impl Machine<'_> {
                 value,
                 dtype,
             } => self.add(access, *value, *dtype, active),
+            Step::Say(said) => self.say(said, active),
             Step::Reduce {
                 subgroup,
                 run,

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use millstream_ir::ssa::{Axis, Builder, Function, Position};
+use millstream_ir::ssa::{Axis, Builder, Function, Position, parse};
 use millstream_ir::{DType, ReduceOp};
 use millstream_kernel_cases::control;
 use millstream_kernel_cases::functions::{self, Case};
@@ -65,6 +65,8 @@ fn random_functions_have_the_results_of_the_reference() {
     for seed in 0..seeds {
         let random = control::random(seed);
         let case = &random.case;
+        let text = case.function.to_string();
+        assert_eq!(parse(&text).as_ref(), Ok(&case.function), "{text}");
         meets += u64::from(random.meets);
         if random.is_out_of_bounds {
             strays += 1;

@@ -1,0 +1,324 @@
+//! What kernels print: lines of the threads of a launch, and the lines that the launches of a device have printed.
+//!
+//! ```text
+//! server                          queue of the CPU or the simulator            client
+//! launch of a kernel that prints:
+//!   expect(point, stream)
+//!                                 threads say lines: Lines (of this launch)
+//!                                 at its end: add(point, lines)
+//!                                 publishes the cursor
+//!                                                                               the stream's tasks have passed:
+//!                                                                               take(stream)
+//! ```
+//! A launch is known by its point, so neither a task nor an entry of a queue carries anything for it. The queue adds the lines
+//! before it publishes the cursor, also those of a launch that fails later. The tasks of a stream run in order, so its lines
+//! are in order, too. Everything is bounded (I12): the lines of a launch, those of a device, and the launches that are
+//! expected.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_ir::Program;
+use millstream_ir::ssa::{Function, ThreadPosition};
+use millstream_sync::facade::{Mutex, lock};
+
+use crate::id::{Cursor, MAX_QUEUES, Point, StreamId};
+use crate::kernel::{Kernel, Source};
+
+/// The most lines of one launch that are kept, those of the first threads: as many as a person reads.
+pub const PRINTED_LINES_MAX: usize = 1000;
+
+/// The most lines of all launches of a device that nobody has taken yet.
+const LINES_MAX: usize = 10 * PRINTED_LINES_MAX;
+
+/// The most launches of a queue that are expected to print: more than a queue holds. Those that never ran stay until a later
+/// one of their queue ends.
+const EXPECTED_MAX: usize = 1 << 16;
+
+/// A line that a thread has printed. Displayed as `saxpy thread 17 (src/main.rs:8): x = 3`.
+///
+/// If lines were not kept, a line without a thread says how many.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Printed {
+    /// The kernel; empty for the number of lines that were dropped because nobody took them.
+    pub kernel: Arc<str>,
+    /// The thread. `None` for the number of lines that were not kept.
+    pub thread: Option<ThreadPosition>,
+    /// The source file; empty if it is unknown.
+    pub file: Arc<str>,
+    /// The line in it, 0 if it is unknown.
+    pub line: u32,
+    /// The text.
+    pub text: String,
+}
+
+impl fmt::Display for Printed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kernel)?;
+        if let Some(thread) = &self.thread {
+            write!(f, " {thread}")?;
+        }
+        match (self.line, &*self.file) {
+            (0, _) => {}
+            (line, "") => write!(f, " (line {line})")?,
+            (line, file) => write!(f, " ({file}:{line})")?,
+        }
+        match &*self.kernel {
+            "" => f.write_str(&self.text),
+            _ => write!(f, ": {}", self.text),
+        }
+    }
+}
+
+/// The lines of one launch, whose threads may run on several threads of the host.
+#[derive(Debug, Default)]
+pub struct Lines(Mutex<Kept>);
+
+/// The first lines by thread, and among those of a thread by time.
+#[derive(Debug, Default)]
+struct Kept {
+    lines: BTreeMap<(ThreadPosition, u64), (u32, String)>,
+    /// The number of all lines.
+    said: u64,
+}
+
+impl Lines {
+    /// Adds a line of a thread. `text` is not called if the line is not kept.
+    pub fn say(&self, thread: ThreadPosition, line: u32, text: impl FnOnce() -> String) {
+        let mut kept = lock(&self.0);
+        kept.said += 1;
+        let key = (thread, kept.said);
+        if kept.lines.len() >= PRINTED_LINES_MAX {
+            match kept.lines.last_key_value() {
+                Some((last, _)) if key > *last => return,
+                _ => drop(kept.lines.pop_last()),
+            }
+        }
+        kept.lines.insert(key, (line, text()));
+    }
+}
+
+/// The lines of the launches of a device.
+#[derive(Debug, Default)]
+pub struct Prints(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The streams of launches that print, for each queue in the order of the cursors.
+    expected: [VecDeque<(Cursor, StreamId)>; MAX_QUEUES],
+    batches: VecDeque<Batch>,
+    /// The lines of all batches.
+    lines: usize,
+}
+
+/// The lines of one launch.
+#[derive(Debug)]
+struct Batch {
+    stream: StreamId,
+    /// The lines of the stream before these that were dropped.
+    dropped: u64,
+    lines: Vec<Printed>,
+}
+
+impl Prints {
+    /// A launch of a kernel that prints gets this point. Called in the order of the cursors of each queue.
+    #[cold]
+    pub fn expect(&self, point: Point, stream: StreamId) {
+        let mut state = lock(&self.0);
+        let expected = &mut state.expected[point.queue.index()];
+        if expected.len() >= EXPECTED_MAX {
+            expected.pop_front();
+        }
+        expected.push_back((point.cursor, stream));
+    }
+
+    /// The launch at this point has ended. Called in the order of the cursors of each queue, before the cursor is published.
+    #[cold]
+    pub fn add(&self, point: Point, kernel: &Kernel, lines: Lines) {
+        let kept = lines.0.into_inner();
+        let Kept { lines, said } = kept.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = lock(&self.0);
+        let expected = &mut state.expected[point.queue.index()];
+        let stream = loop {
+            match expected.front() {
+                Some((cursor, stream)) if *cursor <= point.cursor => {
+                    let (cursor, stream) = (*cursor, *stream);
+                    expected.pop_front();
+                    if cursor == point.cursor {
+                        break stream;
+                    }
+                }
+                // A launch that no stream has made, such as one of a backend's own test.
+                _ => return,
+            }
+        };
+        if said == 0 {
+            return;
+        }
+        let file = function_of(kernel).map_or("", |function| &function.file);
+        let file: Arc<str> = file.into();
+        let more = said - lines.len() as u64;
+        let printed = |((thread, _), (line, text))| Printed {
+            kernel: kernel.name().clone(),
+            thread: Some(thread),
+            file: file.clone(),
+            line,
+            text,
+        };
+        let mut lines: Vec<_> = lines.into_iter().map(printed).collect();
+        if more > 0 {
+            lines.push(Printed {
+                text: format!("... and {more} more lines"),
+                ..omitted(kernel.name().clone())
+            });
+        }
+        state.push(Batch {
+            stream,
+            dropped: 0,
+            lines,
+        });
+    }
+
+    /// Takes the lines of a stream.
+    pub fn take(&self, stream: StreamId) -> Vec<Printed> {
+        let mut state = lock(&self.0);
+        let all = std::mem::take(&mut state.batches);
+        let (own, others) = all.into_iter().partition(|batch| batch.stream == stream);
+        state.batches = others;
+        let (mut printed, mut dropped) = (Vec::new(), 0);
+        let own: VecDeque<Batch> = own;
+        for batch in own {
+            state.lines -= batch.lines.len();
+            dropped += batch.dropped;
+            printed.extend(batch.lines);
+        }
+        if dropped > 0 {
+            let text = format!("... {dropped} older lines were dropped, because nobody took them");
+            printed.insert(
+                0,
+                Printed {
+                    text,
+                    ..omitted("".into())
+                },
+            );
+        }
+        printed
+    }
+}
+
+impl State {
+    /// Adds a batch, and drops the oldest lines if there are too many.
+    fn push(&mut self, batch: Batch) {
+        self.lines += batch.lines.len();
+        self.batches.push_back(batch);
+        while self.lines > LINES_MAX
+            && let Some(oldest) = self.batches.pop_front()
+        {
+            self.lines -= oldest.lines.len();
+            let dropped = oldest.dropped + oldest.lines.len() as u64;
+            let stream = oldest.stream;
+            let next = self.batches.iter_mut().find(|next| next.stream == stream);
+            if let Some(next) = next {
+                next.dropped += dropped;
+            }
+        }
+    }
+}
+
+/// Returns a line that stands for others.
+fn omitted(kernel: Arc<str>) -> Printed {
+    Printed {
+        kernel,
+        thread: None,
+        file: "".into(),
+        line: 0,
+        text: String::new(),
+    }
+}
+
+/// Returns the function of a kernel, if its program is one.
+fn function_of(kernel: &Kernel) -> Option<&Function> {
+    kernel.sources().iter().find_map(|source| match source {
+        Source::Ir(program) => match &**program {
+            Program::Ssa(function) => Some(function),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_sync::slots::SlotId;
+
+    use crate::id::QueueId;
+
+    use super::*;
+
+    fn stream(index: u32) -> StreamId {
+        StreamId(SlotId {
+            index,
+            generation: 1,
+        })
+    }
+
+    fn thread(number: u64) -> ThreadPosition {
+        ThreadPosition(vec![number])
+    }
+
+    /// Ends a launch of a stream that prints one line for each of these threads.
+    fn launch(prints: &Prints, cursor: Cursor, of: StreamId, threads: std::ops::Range<u64>) {
+        let point = Point::new(QueueId(0), cursor);
+        prints.expect(point, of);
+        let lines = Lines::default();
+        for number in threads.rev() {
+            lines.say(thread(number), 8, || format!("{number}"));
+        }
+        prints.add(point, &Kernel::new("k"), lines);
+    }
+
+    #[test]
+    fn lines_of_a_launch_are_in_the_order_of_threads_and_bounded() {
+        let prints = Prints::default();
+        launch(&prints, 1, stream(0), 0..PRINTED_LINES_MAX as u64 + 3);
+        let printed = prints.take(stream(0));
+        assert_eq!(printed.len(), PRINTED_LINES_MAX + 1);
+        assert_eq!(printed[0].to_string(), "k thread 0 (line 8): 0");
+        assert_eq!(printed[PRINTED_LINES_MAX - 1].text, "999");
+        assert_eq!(
+            printed[PRINTED_LINES_MAX].to_string(),
+            "k: ... and 3 more lines"
+        );
+        assert!(prints.take(stream(0)).is_empty());
+    }
+
+    #[test]
+    fn streams_have_their_own_lines() {
+        let prints = Prints::default();
+        launch(&prints, 1, stream(0), 0..1);
+        launch(&prints, 2, stream(1), 1..2);
+        launch(&prints, 3, stream(0), 2..3);
+        // Never runs, and the next one of its queue goes on.
+        prints.expect(Point::new(QueueId(0), 4), stream(1));
+        launch(&prints, 5, stream(1), 3..4);
+        let texts = |of| prints.take(of).into_iter().map(|line| line.text);
+        assert!(texts(stream(0)).eq(["0", "2"]));
+        assert!(texts(stream(1)).eq(["1", "3"]));
+    }
+
+    #[test]
+    fn oldest_lines_are_dropped_with_their_number_i12() {
+        let prints = Prints::default();
+        for cursor in 1..=12 {
+            launch(&prints, cursor, stream(0), 0..1000);
+        }
+        let printed = prints.take(stream(0));
+        assert_eq!(printed.len(), LINES_MAX + 1);
+        assert_eq!(
+            printed[0].to_string(),
+            "... 2000 older lines were dropped, because nobody took them"
+        );
+    }
+}
