@@ -149,11 +149,15 @@ fn head<N: Display>(
     values: [Option<i64>; 3],
 ) -> (String, Option<String>) {
     match values {
-        // A constant step is positive (checked).
-        [_, Some(last), Some(by)] if last.checked_add(by).is_some() => (
-            format!("for (i64 {index} = {start}; {index} < {end}; {index} += {step}) {{"),
-            None,
-        ),
+        // A constant step is positive (checked). Below the end, a step of one does not exceed it.
+        [_, last, Some(by)]
+            if by == 1 || last.is_some_and(|last| last.checked_add(by).is_some()) =>
+        {
+            (
+                format!("for (i64 {index} = {start}; {index} < {end}; {index} += {step}) {{"),
+                None,
+            )
+        }
         // From 0 on, the sum of two positive `i64` is always a `u64`.
         [Some(0..), _, Some(by)] => (
             format!(

@@ -86,6 +86,15 @@ impl Printer<'_> {
             write!(self.text, "{comma}const ms::Words<{words}> words")?;
         }
         self.text.push_str(") {\n");
+        // The compiler then knows which accesses are in bounds.
+        for (axis, threads) in ["x", "y", "z"].into_iter().zip(self.function.threads) {
+            if threads > 1 {
+                writeln!(
+                    self.text,
+                    "  __builtin_assume(threadIdx.{axis} < {threads});"
+                )?;
+            }
+        }
         for (index, array) in self.function.shared.iter().enumerate() {
             let (of, len) = (stored(array.dtype), array.len.max(1));
             writeln!(
@@ -284,18 +293,19 @@ impl Printer<'_> {
             Op::Const(bits) => constant(*bits, to.dtype),
             Op::Scalar(index) => scalar(*index, to.dtype),
             Op::Position(position, axis) => {
+                let threads = self.function.threads[*axis as usize];
                 let axis = match axis {
                     Axis::X => "x",
                     Axis::Y => "y",
                     Axis::Z => "z",
                 };
-                let of = match position {
-                    Position::Thread => "threadIdx",
-                    Position::Cube => "blockIdx",
-                    Position::Threads => "blockDim",
-                    Position::Cubes => "gridDim",
-                };
-                format!("{of}.{axis}")
+                match position {
+                    Position::Thread if threads == 1 => "0".into(),
+                    Position::Thread => format!("threadIdx.{axis}"),
+                    Position::Threads => threads.to_string(),
+                    Position::Cube => format!("blockIdx.{axis}"),
+                    Position::Cubes => format!("gridDim.{axis}"),
+                }
             }
             Op::Load(memory, at) => {
                 let element = match memory {

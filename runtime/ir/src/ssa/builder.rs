@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::{Array, Block, Function, Memory, Op, Scalar, Stmt, Type, ValueId};
-use crate::{DType, ProgramError};
+use crate::{DType, ProgramError, scalar};
 
 /// Builds a [`Function`]: values are Rust values with operators.
 ///
@@ -59,6 +59,7 @@ struct State {
 struct OpenBlock {
     body: Block,
     computed: HashMap<(Type, Op), ValueId>,
+    constants: HashMap<ValueId, u64>,
     /// Whether what is added from here on is never executed.
     is_dead: bool,
 }
@@ -235,8 +236,24 @@ impl Builder {
         id
     }
 
-    /// Returns the value of an operation; an equal one if that is computed already.
+    /// Returns a cast of a constant as a constant.
+    fn folded(&self, of: Type, op: &Op) -> Option<Op> {
+        let (Op::Cast(a) | Op::Bits(a)) = op else {
+            return None;
+        };
+        let state = self.state.borrow();
+        let mut open = state.open.iter();
+        let bits = *open.find_map(|open| open.constants.get(a))?;
+        let from = state.function.values[*a as usize].dtype;
+        Some(Op::Const(match op {
+            Op::Cast(_) => scalar::cast(from, of.dtype)(bits),
+            _ => bits,
+        }))
+    }
+
+    /// Returns the value of an operation; an equal one if that is computed already. Another type of a constant is one.
     pub(super) fn value_id(&self, of: Type, op: Op) -> ValueId {
+        let op = self.folded(of, &op).unwrap_or(op);
         let pure = op.is_pure();
         let key = (of, op);
         if pure {
@@ -253,6 +270,9 @@ impl Builder {
             && !open.is_dead
         {
             let op = key.1.clone();
+            if let Op::Const(bits) = op {
+                open.constants.insert(value, bits);
+            }
             if pure {
                 open.computed.insert(key, value);
             }
