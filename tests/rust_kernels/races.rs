@@ -192,32 +192,32 @@ const RACES: &[Race] = &[
     },
     Race {
         launch: |stream, _, y| progress(y).launch(stream, 32),
-        memory: "shared",
+        memory: "done",
         sites: [("progress: load", Load), ("progress: add", Adds)],
         remedy: "barrier",
     },
     Race {
         launch: |stream, _, y| watched(y).launch(stream, 32),
-        memory: "shared",
+        memory: "flag",
         sites: [("watched: load", AtomicLoad), ("watched: store", Store)],
         remedy: "barrier",
     },
     // Missing barriers.
     Race {
         launch: |stream, x, y| reverse(x, y).launch(stream, 64),
-        memory: "shared",
+        memory: "part",
         sites: [("reverse: load", Load), ("reverse: store", Store)],
         remedy: "barrier",
     },
     Race {
         launch: |stream, x, y| sum(x, y).launch(stream, 64),
-        memory: "shared",
+        memory: "part",
         sites: [("sum: load", Load), ("sum: store", Store)],
         remedy: "barrier",
     },
     Race {
         launch: |stream, x, y| tiles(x, y).launch(stream, 32),
-        memory: "shared",
+        memory: "tile",
         sites: [("tiles: load", Load), ("tiles: store", Store)],
         remedy: "barrier",
     },

@@ -120,7 +120,18 @@ fn function_without_further_statements_is_valid() {
     "expects a type of the size of u8, got bool"
 )]
 #[case("%4: f32 = reduce cube argmax %3", "reduces to an index")]
-#[case("%4: f32 = reduce row sum %3", "must be a power of two, at most 32")]
+#[case("%4: f32 = reduce subgroup 3 sum %3", "a power of two, at most 32")]
+#[case("%4: f32 = reduce subgroup 64 sum %3", "a power of two, at most 32")]
+#[case("%4: f32 = shuffle up 3 %3 %0", "that divides those of the axis")]
+#[case("%4: f32 = shuffle up 1 %3 %3", "expects i64, got f32")]
+#[case(
+    "%4: f32x4 = splat %3  %5: f32x4 = shuffle xor 1 %4 %0",
+    "shuffles a wide value"
+)]
+#[case(
+    "%4: bool = lt %0 %1  if %4 { %5: f32 = shuffle lane 1 %3 %0 }",
+    "only some threads of a cube may reach"
+)]
 #[case(
     "%4: f32x4 = splat %3  %5: f32x4 = reduce cube sum %4",
     "reduces a wide value"

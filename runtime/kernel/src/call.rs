@@ -111,6 +111,20 @@ fn kernel<D: Definition>() -> Result<Kernel, KernelError> {
     })
 }
 
+/// The most threads of a cube.
+const THREADS_MAX: u64 = 1024;
+
+/// Returns the threads of a cube along x, y and z, as the attribute has them.
+///
+/// # Panics
+/// No device has such cubes.
+pub const fn cube([x, y, z]: [u64; 3]) -> [u32; 3] {
+    let some = x > 0 && y > 0 && z > 0;
+    let few = x <= THREADS_MAX && y <= THREADS_MAX && z <= THREADS_MAX && x * y * z <= THREADS_MAX;
+    assert!(some && few, "a cube has 1 to 1024 threads");
+    [x as u32, y as u32, z as u32]
+}
+
 /// The number of threads of a launch along its axes, the slowest first.
 #[derive(Clone, Copy)]
 pub struct Threads {

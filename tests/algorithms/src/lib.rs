@@ -6,6 +6,7 @@ pub mod atomics;
 pub mod convolution;
 pub mod cubecl_book;
 pub mod fluid;
+pub mod helpers;
 pub mod language;
 pub mod library;
 pub mod maps;
@@ -16,6 +17,7 @@ pub mod rodinia;
 pub mod said;
 pub mod samples;
 pub mod sorting;
+pub mod subgroups;
 
 use std::error::Error;
 
@@ -73,6 +75,13 @@ pub const ALL: &[(&str, Check)] = &[
     ("atomics", atomics::operations_match),
     ("functions of floats", math::floats_match),
     ("functions of integers", math::integers_match),
+    ("row_sums_by_subgroups", subgroups::row_sums_match),
+    ("scan_by_shuffles", subgroups::scan_matches),
+    ("sort_by_shuffles", subgroups::sort_matches),
+    ("subgroups", subgroups::subgroups_match),
+    ("helpers_of_cubes", helpers::helpers_match),
+    ("constants_of_cubes", helpers::constants_match),
+    ("constant_arrays", helpers::tables_match),
     ("kernels: reductions", library::reductions_match),
     ("kernels: scans", library::scans_match),
     ("kernels: sorts", library::sorts_match),

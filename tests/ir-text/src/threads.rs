@@ -8,7 +8,9 @@
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use millstream_ir::ssa::{Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use millstream_ir::ssa::{
+    Block, Function, Memory, Op, Position, Scope, Shuffle, Stmt, Type, ValueId,
+};
 use millstream_ir::{DType, scalar};
 
 /// Why an operation exists for its type.
@@ -142,6 +144,19 @@ enum Path {
     Iteration,
     Loop,
     Nowhere,
+}
+
+/// Combines the values of a subgroup: those of the lower half with those of the upper one, and so on.
+fn tree(values: &[u64], combine: fn(u64, u64) -> u64) -> u64 {
+    let (lower, upper) = values.split_at(values.len() / 2);
+    let pairs = lower.iter().zip(upper);
+    match values {
+        [value] => *value,
+        _ => tree(
+            &pairs.map(|(a, b)| combine(*a, *b)).collect::<Vec<_>>(),
+            combine,
+        ),
+    }
 }
 
 impl Thread<'_> {
@@ -285,14 +300,33 @@ impl Thread<'_> {
             }
             Op::Reduce(scope, op, a) => {
                 let all = self.cube.meet(self.index, stmt, self.get(*a));
-                let width = match scope {
-                    Scope::Cube => all.len(),
-                    Scope::Row => self.cube.function.threads[0] as usize,
-                };
-                let first = self.index as usize / width * width;
                 let combine = scalar::combines(*op).and_then(|by| scalar::binary(by, of.dtype));
-                let values = all[first..first + width].iter().copied();
-                vec![values.reduce(combine.expect(CHECKED)).unwrap_or_default()]
+                let combine = combine.expect(CHECKED);
+                let combined = match scope {
+                    Scope::Cube => all.into_iter().reduce(combine).unwrap_or_default(),
+                    Scope::Subgroup(width) => {
+                        let first = self.index / width * width;
+                        tree(&all[first as usize..][..*width as usize], combine)
+                    }
+                };
+                vec![combined]
+            }
+            Op::Shuffle(from, width, a, by) => {
+                let all = self.cube.meet(self.index, stmt, self.get(*a));
+                let (place, by) = (i64::from(self.index % width), self.get(*by) as i64);
+                let source = match from {
+                    Shuffle::Lane => by,
+                    Shuffle::Xor => place ^ by,
+                    Shuffle::Down => place.wrapping_add(by),
+                    Shuffle::Up => place.wrapping_sub(by),
+                };
+                let inside = 0..i64::from(*width);
+                let source = match inside.contains(&by) && inside.contains(&source) {
+                    true => source,
+                    false => place,
+                };
+                let first = self.index / width * width;
+                vec![all[first as usize + source as usize]]
             }
             op => (0..of.lanes)
                 .map(|lane| self.lane(of.dtype, op, lane))

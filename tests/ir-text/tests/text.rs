@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use millstream_ir::ssa::{Builder, Function, Val};
+use millstream_ir::ssa::{Builder, Function, Shuffle, Val};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 use proptest::prelude::*;
 
@@ -102,10 +102,13 @@ fn write<'k>(
                 && ReduceOp::Sum.takes(of.dtype) =>
             {
                 k.barrier();
-                if bits % 2 == 0 {
-                    a.reduce(ReduceOp::Sum)
-                } else {
-                    a.reduce_row(ReduceOp::Max)
+                match bits % 3 {
+                    0 => a.reduce(ReduceOp::Sum),
+                    1 => a.reduce_subgroup(8, ReduceOp::Max),
+                    _ => {
+                        let from = Shuffle::ALL[(*bits >> 40) as usize % 4];
+                        a.shuffle(from, 4, (*bits >> 42) as i64 % 6)
+                    }
                 }
             }
             12 if depth < 3 && of.lanes == 1 => {

@@ -1,9 +1,10 @@
 //! SSA functions that are written by hand, with the expected contents of their buffers.
 
-use millstream_ir::ssa::{Axis, Builder, Function, Position};
+use millstream_ir::ssa::{Axis, Builder, Function, Position, SUBGROUP_MAX, Shuffle};
 use millstream_ir::{DType, Program, ReduceOp};
 
 use crate::Runs;
+use crate::data::elements;
 
 /// A launch of a function.
 pub struct Case {
@@ -85,7 +86,7 @@ pub fn transpose() -> Case {
     }
 }
 
-/// Reductions over a cube of any shape, and over its rows, whether or not its warps are full.
+/// Reductions over a cube of any shape, and over its subgroups, whether or not its warps are full.
 pub fn reductions(threads: [u32; 3]) -> Case {
     let k = Builder::new("reduce", threads);
     let out = k.write("out", DType::I64);
@@ -94,23 +95,16 @@ pub fn reductions(threads: [u32; 3]) -> Case {
     let me = x + (y + z * height) * width;
     out.set(me * 3, me.reduce(ReduceOp::Sum));
     out.set(me * 3 + 1, (me * 7 % 11).reduce(ReduceOp::Max));
-    let is_wide = !threads[0].is_power_of_two() || threads[0] > 32;
-    let row = if is_wide {
-        me
-    } else {
-        me.reduce_row(ReduceOp::Sum)
-    };
-    out.set(me * 3 + 2, row);
+    // The widest subgroup.
+    let subgroup = threads[0] & threads[0].wrapping_neg();
+    let subgroup = subgroup.min(SUBGROUP_MAX);
+    out.set(me * 3 + 2, me.reduce_subgroup(subgroup, ReduceOp::Sum));
     let count = threads.iter().product::<u32>() as i64;
     let max = (0..count).map(|i| i * 7 % 11).max().unwrap();
     let expected = (0..count).flat_map(|me| {
-        let first = me / width * width;
-        let row = if is_wide {
-            me
-        } else {
-            (first..first + width).sum()
-        };
-        [count * (count - 1) / 2, max, row]
+        let first = me / i64::from(subgroup) * i64::from(subgroup);
+        let sum = (first..first + i64::from(subgroup)).sum();
+        [count * (count - 1) / 2, max, sum]
     });
     Case {
         function: k.build().unwrap(),
@@ -118,6 +112,99 @@ pub fn reductions(threads: [u32; 3]) -> Case {
         buffers: vec![vec![0; 24 * count as usize]],
         words: Vec::new(),
         expected: expected.flat_map(i64::to_le_bytes).collect(),
+    }
+}
+
+/// Each shuffle of the values of a type by numbers inside and outside of the subgroup, which differ from thread to thread, or
+/// not; whether or not the warps of the cube are full. `width` divides the threads along x.
+pub fn shuffles(dtype: DType, threads: [u32; 3], width: u32) -> Case {
+    let k = Builder::new("shuffle", threads);
+    let (x, out) = (k.read("x", dtype), k.write("out", dtype));
+    let [i, y, z] = Axis::ALL.map(|axis| k.position(Position::Thread, axis));
+    let [across, height, _] = threads.map(i64::from);
+    let me = i + (y + z * height) * across;
+    let count = i64::from(threads.iter().product::<u32>());
+    let own = |me: i64| me * 5 % (i64::from(width) + 3) - 1;
+    let value = x.get(me);
+    let (mut kinds, mut at) = (Vec::new(), 0);
+    for from in Shuffle::ALL {
+        let varying = value.shuffle(from, width, me * 5 % (i64::from(width) + 3) - 1);
+        out.set(me + at, varying);
+        kinds.push((from, None));
+        at += count;
+        for by in [0, 1, i64::from(width) - 1, i64::from(width), 33, -1] {
+            out.set(me + at, value.shuffle(from, width, by));
+            kinds.push((from, Some(by)));
+            at += count;
+        }
+    }
+    let elements = elements(dtype, count as usize, 7, true);
+    let size = dtype.size();
+    let of = |nth: i64| {
+        let element = &elements[nth as usize * size..][..size];
+        match dtype {
+            // Any other byte is loaded as true, and stored as 1.
+            DType::Bool => vec![u8::from(element[0] != 0)],
+            _ => element.to_vec(),
+        }
+    };
+    let expected = kinds.iter().flat_map(|(from, by)| {
+        let of = &of;
+        (0..count).flat_map(move |me| {
+            let (width, by) = (i64::from(width), by.unwrap_or_else(|| own(me)));
+            let place = me % width;
+            let source = match from {
+                Shuffle::Lane => by,
+                Shuffle::Xor => place ^ by,
+                Shuffle::Down => place + by,
+                Shuffle::Up => place - by,
+            };
+            let inside = 0..width;
+            let is_there = inside.contains(&by) && inside.contains(&source);
+            of(me - place + if is_there { source } else { place })
+        })
+    });
+    let expected = expected.collect();
+    Case {
+        function: k.build().unwrap(),
+        cubes: 1,
+        buffers: vec![elements.clone(), vec![0; at as usize * size]],
+        words: Vec::new(),
+        expected,
+    }
+}
+
+/// Sums of subgroups of floats, in the one order that every device has.
+pub fn subgroup_sums(threads: [u32; 3], width: u32) -> Case {
+    let k = Builder::new("sums", threads);
+    let (x, out) = (k.read("x", DType::F32), k.write("out", DType::F32));
+    let [i, y, z] = Axis::ALL.map(|axis| k.position(Position::Thread, axis));
+    let [across, height, _] = threads.map(i64::from);
+    let me = i + (y + z * height) * across;
+    let sum = x.get(me).reduce_subgroup(width, ReduceOp::Sum);
+    out.set(me, sum);
+    let count = threads.iter().product::<u32>();
+    let values: Vec<f32> = (0..count)
+        .map(|at| 1.0 / (at * at % 89 + 1) as f32)
+        .collect();
+    let expected = values.chunks(width as usize).flat_map(|values| {
+        let mut values = values.to_vec();
+        while values.len() > 1 {
+            let upper = values.split_off(values.len() / 2);
+            let pairs = values.iter_mut().zip(upper);
+            pairs.for_each(|(lower, upper)| *lower += upper);
+        }
+        vec![values[0]; width as usize]
+    });
+    Case {
+        function: k.build().unwrap(),
+        cubes: 1,
+        buffers: vec![
+            values.iter().copied().flat_map(f32::to_le_bytes).collect(),
+            vec![0; 4 * count as usize],
+        ],
+        words: Vec::new(),
+        expected: expected.flat_map(f32::to_le_bytes).collect(),
     }
 }
 

@@ -178,27 +178,66 @@ struct Prod { template <class T> static ON T of(T a, T b) { return mul(a, b); } 
 struct Min { template <class T> static ON T of(T a, T b) { return min(a, b); } };
 struct Max { template <class T> static ON T of(T a, T b) { return max(a, b); } };
 
-// Reads the value of another lane of the warp.
-template <class T> ON T of_lane(u32 mask, T a, int lane) { return __shfl_sync(mask, a, lane); }
-ON bool of_lane(u32 mask, bool a, int lane) { return __shfl_sync(mask, (int)a, lane) != 0; }
-ON i8 of_lane(u32 mask, i8 a, int lane) { return (i8)__shfl_sync(mask, (int)a, lane); }
-ON u8 of_lane(u32 mask, u8 a, int lane) { return (u8)__shfl_sync(mask, (int)a, lane); }
-ON i16 of_lane(u32 mask, i16 a, int lane) { return (i16)__shfl_sync(mask, (int)a, lane); }
-ON u16 of_lane(u32 mask, u16 a, int lane) { return (u16)__shfl_sync(mask, (int)a, lane); }
+// A value as shuffles carry it.
+template <class T> struct Carried { static ON T to(T a) { return a; } static ON T from(T a) { return a; } };
+#define CARRIED(T, TO, FROM) \
+    template <> struct Carried<T> { static ON int to(T a) { return TO; } static ON T from(int a) { return FROM; } };
+CARRIED(bool, a, a != 0) CARRIED(i8, a, (i8)a) CARRIED(u8, a, (u8)a) CARRIED(i16, a, (i16)a) CARRIED(u16, a, (u16)a)
+CARRIED(f16, a.bits, f16{(u16)a}) CARRIED(bf16, a.bits, bf16{(u16)a})
 
-// The index of this thread in the cube, and the number of lanes of its warp.
+// Reads the value of another lane of the warp.
+template <class T> ON T of_lane(u32 mask, T a, int lane) {
+    return Carried<T>::from(__shfl_sync(mask, Carried<T>::to(a), lane));
+}
+
+// The index of this thread in the cube, the number of lanes of its warp, and the mask of them.
 ON int thread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 template <int THREADS> ON int lanes(int thread) {
     return THREADS % 32 == 0 ? 32 : THREADS - (thread & ~31) < 32 ? THREADS - (thread & ~31) : 32;
 }
+template <int THREADS> ON u32 warp() {
+    return THREADS % 32 == 0 ? ~0u : ~0u >> (32 - lanes<THREADS>(thread()));
+}
+
+// The value of another thread of a subgroup, which is a part of a warp; its own if there is none.
+template <int WIDTH> ON int near(i64 by) { return (u64)by < WIDTH ? (int)by : 0; }
+template <int WIDTH, int THREADS, class T> ON T shuffle_lane(T a, i64 by) {
+    const int lane = (u64)by < WIDTH ? (int)by : threadIdx.x % WIDTH;
+    return Carried<T>::from(__shfl_sync(warp<THREADS>(), Carried<T>::to(a), lane, WIDTH));
+}
+template <int WIDTH, int THREADS, class T> ON T shuffle_xor(T a, i64 by) {
+    return Carried<T>::from(__shfl_xor_sync(warp<THREADS>(), Carried<T>::to(a), near<WIDTH>(by), WIDTH));
+}
+template <int WIDTH, int THREADS, class T> ON T shuffle_down(T a, i64 by) {
+    return Carried<T>::from(__shfl_down_sync(warp<THREADS>(), Carried<T>::to(a), near<WIDTH>(by), WIDTH));
+}
+template <int WIDTH, int THREADS, class T> ON T shuffle_up(T a, i64 by) {
+    return Carried<T>::from(__shfl_up_sync(warp<THREADS>(), Carried<T>::to(a), near<WIDTH>(by), WIDTH));
+}
+
+// The reductions of whole warps that are one instruction. They are exact, so their order does not matter.
+template <class F, class T> struct Warp { static const bool has = false; static ON T of(T a) { return a; } };
+#if __CUDA_ARCH__ >= 800
+#define WARP(F, T, CALL) \
+    template <> struct Warp<F, T> { static const bool has = true; static ON T of(T a) { return CALL(~0u, a); } };
+WARP(Sum, i32, __reduce_add_sync) WARP(Min, i32, __reduce_min_sync) WARP(Max, i32, __reduce_max_sync)
+WARP(Sum, u32, __reduce_add_sync) WARP(Min, u32, __reduce_min_sync) WARP(Max, u32, __reduce_max_sync)
+#endif
+
+// Whether the order of two operands matters: of the zeros of floats.
+template <class F, class T> struct Ordered { static const bool is = false; };
+template <> struct Ordered<Min, f32> { static const bool is = true; };
+template <> struct Ordered<Max, f32> { static const bool is = true; };
+template <> struct Ordered<Min, f64> { static const bool is = true; };
+template <> struct Ordered<Max, f64> { static const bool is = true; };
 
 // Reduces the values of `WIDTH` neighbouring threads.
-template <class F, int WIDTH, int THREADS, class T> ON T reduce_row(T a) {
-    const int me = thread();
-    const u32 mask = ~0u >> (32 - lanes<THREADS>(me));
+template <class F, int WIDTH, int THREADS, class T> ON T reduce_subgroup(T a) {
+    if (WIDTH == 32 && THREADS % 32 == 0 && Warp<F, T>::has) return Warp<F, T>::of(a);
     #pragma unroll
-    for (int step = WIDTH / 2; step > 0; step /= 2) a = F::of(a, of_lane(mask, a, (me & 31) ^ step));
-    return a;
+    for (int step = WIDTH / 2; step > 0; step /= 2) a = F::of(a, shuffle_xor<WIDTH, THREADS>(a, step));
+    // The first thread has combined lower values with upper ones.
+    return Ordered<F, T>::is ? shuffle_lane<WIDTH, THREADS>(a, 0) : a;
 }
 
 // Reduces the values of all threads of the cube, through 32 words of shared memory.

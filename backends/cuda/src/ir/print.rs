@@ -368,11 +368,13 @@ impl Printer<'_> {
                     ReduceOp::Max => "ms::Max",
                     _ => return None,
                 };
-                let (threads, width) = (self.threads, self.function.threads[0]);
+                let threads = self.threads;
                 let a = self.name(*a, 0);
                 match scope {
                     Scope::Cube => format!("ms::reduce_cube<{by}, {threads}>({a}, places)"),
-                    Scope::Row => format!("ms::reduce_row<{by}, {width}, {threads}>({a})"),
+                    Scope::Subgroup(width) => {
+                        format!("ms::reduce_subgroup<{by}, {width}, {threads}>({a})")
+                    }
                 }
             }
             Op::Atomic(op, memory, at) => {
@@ -386,6 +388,10 @@ impl Printer<'_> {
                     Some(within) => format!("{within} ? {call} : {}{{}}", to.dtype),
                     None => call,
                 }
+            }
+            Op::Shuffle(from, width, a, by) => {
+                let (threads, a, by) = (self.threads, self.name(*a, 0), self.name(*by, 0));
+                format!("ms::shuffle_{from}<{width}, {threads}>({a}, {by})")
             }
             _ => return None,
         })

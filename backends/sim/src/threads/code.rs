@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use millstream_ir::scalar;
 use millstream_ir::ssa::{
-    AtomicOp, Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Text, Type, ValueId,
+    AtomicOp, Axis, Block, Function, Memory, Op, Position, Scope, Shuffle, Stmt, Text, Type,
+    ValueId,
 };
 
 use super::mistake::SourceLine;
@@ -49,6 +50,14 @@ pub(super) enum Step {
         scope: Scope,
         f: scalar::Binary,
         of: ValueId,
+    },
+    /// Likewise, and takes the value of another thread of a subgroup.
+    Shuffle {
+        value: ValueId,
+        from: Shuffle,
+        width: u32,
+        of: ValueId,
+        by: ValueId,
     },
     Jump(usize),
     /// Jumps if the condition is false.
@@ -312,6 +321,16 @@ impl Writer<'_> {
             Op::Atomic(op, memory, at) => {
                 let (op, on) = (*op, (*memory, Some(*at)));
                 return Ok(Step::Atomic { value, op, on });
+            }
+            Op::Shuffle(from, width, of, by) => {
+                let (from, width, of, by) = (*from, *width, *of, *by);
+                return Ok(Step::Shuffle {
+                    value,
+                    from,
+                    width,
+                    of,
+                    by,
+                });
             }
             Op::Const(bits) => Compute::Const(*bits),
             Op::Scalar(index) => Compute::Scalar(*index),

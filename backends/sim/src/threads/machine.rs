@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use millstream_host::Arguments;
 use millstream_ir::scalar;
-use millstream_ir::ssa::{AtomicOp, Axis, Memory, Position, Scope, Text, ValueId};
+use millstream_ir::ssa::{
+    AtomicOp, Axis, Memory, Position, Scope, Shuffle, Text, ValueId, reduced,
+};
 use millstream_protocol::{Cube, Lines};
 
 use super::code::{Code, Compute, Place, Step};
@@ -137,13 +139,20 @@ impl Machine<'_> {
                 f,
                 of,
             }) => self.reduce(threads, (*value, *of), *scope, *f),
+            Some(Step::Shuffle {
+                value,
+                from,
+                width,
+                of,
+                by,
+            }) => self.shuffle(threads, (*value, *of, *by), *from, *width),
             _ => return Ok(false),
         }
         threads.iter_mut().for_each(|thread| thread.at += 1);
         Ok(true)
     }
 
-    /// Combines the values of all threads, or of each row of threads.
+    /// Combines the values of all threads, or of each subgroup.
     fn reduce(
         &self,
         threads: &mut [Thread],
@@ -153,13 +162,33 @@ impl Machine<'_> {
     ) {
         let width = match scope {
             Scope::Cube => threads.len(),
-            Scope::Row => self.code.function.threads[0] as usize,
+            Scope::Subgroup(width) => width as usize,
         };
         for group in threads.chunks_mut(width) {
             let values = group.iter().map(|thread| self.get(thread, of, 0));
-            let combined = values.reduce(f).unwrap_or_default();
+            let combined = match scope {
+                Scope::Cube => values.reduce(f).unwrap_or_default(),
+                Scope::Subgroup(_) => reduced(&mut values.collect::<Vec<_>>(), f),
+            };
             for thread in group {
                 self.set(thread, value, 0, combined);
+            }
+        }
+    }
+
+    /// Gives each thread the value of another one of its subgroup.
+    fn shuffle(
+        &self,
+        threads: &mut [Thread],
+        (value, of, by): (ValueId, ValueId, ValueId),
+        from: Shuffle,
+        width: u32,
+    ) {
+        for group in threads.chunks_mut(width as usize) {
+            let values: Vec<_> = group.iter().map(|thread| self.get(thread, of, 0)).collect();
+            for (place, thread) in (0..width).zip(group) {
+                let source = from.source(place, self.get(thread, by, 0), width);
+                self.set(thread, value, 0, values[source as usize]);
             }
         }
     }
@@ -178,7 +207,7 @@ impl Machine<'_> {
         while let Some(step) = code.steps.get(thread.at) {
             let mut next = thread.at + 1;
             match step {
-                Step::Barrier | Step::Reduce { .. } => return Ok(()),
+                Step::Barrier | Step::Reduce { .. } | Step::Shuffle { .. } => return Ok(()),
                 Step::Let { value, by } => {
                     for lane in 0..code.type_of(*value).lanes {
                         let bits = self.compute(thread, by, lane);

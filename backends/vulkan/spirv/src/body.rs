@@ -150,6 +150,10 @@ impl<'m> Body<'m> {
                 };
                 self.call(Routine::Reduce(*scope, by, dtype), dtype, &[of(a)])
             }
+            Op::Shuffle(from, width, a, by) => {
+                let operands = [a, by].map(of);
+                self.call(Routine::Shuffle(*from, *width, dtype), dtype, &operands)
+            }
             other => return Err(self.unsupported(format!("{other:?}"))),
         })
     }

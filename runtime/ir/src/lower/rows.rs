@@ -34,7 +34,7 @@ pub(super) fn function(nest: &Nest, kind: Kind) -> Result<Function, ProgramError
     });
     match kind {
         Kind::Thread { .. } => rows.thread_rows(),
-        Kind::Row => rows.team_rows(Scope::Row),
+        Kind::Row => rows.team_rows(Scope::Subgroup(ROW_THREADS)),
         Kind::Cube => rows.team_rows(Scope::Cube),
     }
     drop(rows);
@@ -90,7 +90,7 @@ impl<'k, 'n> Rows<'k, 'n> {
             if !self.plan.stores.is_empty() {
                 // A reduction of the threads of a row orders no memory: another thread may still load the element that
                 // is stored.
-                if team == Scope::Row && self.stores_what_rows_read() {
+                if team != Scope::Cube && self.stores_what_rows_read() {
                     k.barrier();
                 }
                 let first = k.thread().eq(0);
@@ -100,7 +100,7 @@ impl<'k, 'n> Rows<'k, 'n> {
         };
         match team {
             Scope::Cube => k.range(cube, rows, cubes, |row| body(row, None)),
-            Scope::Row => {
+            Scope::Subgroup(_) => {
                 let many = i64::from(ROWS_A_CUBE);
                 k.range(cube * many, rows, cubes * many, |base| {
                     let row = base + k.position(Position::Thread, Axis::Y);
@@ -255,7 +255,7 @@ impl<'k> Accumulator<'k> {
         let together = |value: Val<'k>, op| match team {
             None => value,
             Some(Scope::Cube) => value.reduce(op),
-            Some(Scope::Row) => value.reduce_row(op),
+            Some(Scope::Subgroup(width)) => value.reduce_subgroup(width, op),
         };
         let best = self.best.get_wide(0, self.lanes);
         let Some(index) = self.index else {

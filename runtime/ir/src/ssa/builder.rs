@@ -47,6 +47,8 @@ struct State {
     function: Function,
     /// The open blocks, innermost last, with the operations that each has computed.
     open: Vec<OpenBlock>,
+    /// What comes before all of them.
+    first: OpenBlock,
     /// The names of arrays and variables, with the last number appended to each.
     names: HashMap<String, u32>,
     /// Why the function is invalid, if that is known before it is complete.
@@ -86,6 +88,7 @@ impl Builder {
         let state = State {
             function: Function::begun(name.into(), threads),
             open: vec![OpenBlock::default()],
+            first: OpenBlock::default(),
             names: HashMap::new(),
             refused: None,
         };
@@ -108,6 +111,7 @@ impl Builder {
         let State {
             mut function,
             open,
+            first,
             refused,
             ..
         } = self.state.into_inner();
@@ -115,7 +119,8 @@ impl Builder {
             return Err(ProgramError::new(format!("`{}` {why}", function.name)));
         }
         // A closure that panicked left its block open: its statements belong to the surrounding block.
-        function.body = open.into_iter().flat_map(|open| open.body).collect();
+        let blocks = std::iter::once(first).chain(open);
+        function.body = blocks.flat_map(|block| block.body).collect();
         function.check()?;
         Ok(function)
     }
@@ -178,6 +183,18 @@ impl Builder {
             self.change(|function| function.params[param].len = Some(index));
             index
         })
+    }
+
+    /// Adds statements before all that were added otherwise. They use no value from outside of the closure.
+    pub fn first(&self, body: impl FnOnce()) {
+        let mut state = self.state.borrow_mut();
+        let first = std::mem::take(&mut state.first);
+        let open = std::mem::replace(&mut state.open, vec![first]);
+        drop(state);
+        body();
+        let mut state = self.state.borrow_mut();
+        let blocks = std::mem::replace(&mut state.open, open);
+        state.first = blocks.into_iter().next().unwrap_or_default();
     }
 
     pub(super) fn block(&self, body: impl FnOnce()) -> Block {

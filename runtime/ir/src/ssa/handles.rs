@@ -2,7 +2,7 @@
 
 use std::ops;
 
-use super::{AtomicOp, Builder, Memory, Op, Scope, Stmt, Type, ValueId};
+use super::{AtomicOp, Builder, Memory, Op, Scope, Shuffle, Stmt, Type, ValueId};
 use crate::scalar::Number;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
@@ -144,9 +144,17 @@ impl<'k> Val<'k> {
         self.builder.reduce(Scope::Cube, op, self)
     }
 
-    /// Reduces the values of the threads that differ along x alone. All threads of the cube must reach it.
-    pub fn reduce_row(self, op: ReduceOp) -> Self {
-        self.builder.reduce(Scope::Row, op, self)
+    /// Reduces the values of a [subgroup](Scope::Subgroup) of this many threads. All threads of the cube must reach it.
+    pub fn reduce_subgroup(self, width: u32, op: ReduceOp) -> Self {
+        self.builder.reduce(Scope::Subgroup(width), op, self)
+    }
+
+    /// Returns this value as another thread of a subgroup of `width` threads has it. All threads of the cube must reach it.
+    pub fn shuffle(self, from: Shuffle, width: u32, by: impl Into<Operand<'k>>) -> Self {
+        let by = by.into().typed(self.builder, DType::I64.into());
+        let (value, by) = (self.builder.checked_id(self), self.builder.checked_id(by));
+        self.builder
+            .value(self.of, Op::Shuffle(from, width, value, by))
     }
 
     /// Returns the other operand as a value of this value's type.

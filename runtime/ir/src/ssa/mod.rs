@@ -40,6 +40,7 @@ mod check;
 mod handles;
 mod parse;
 mod say;
+mod subgroup;
 mod text;
 mod uniform;
 
@@ -48,6 +49,7 @@ pub use builder::Builder;
 pub use handles::{MemoryRef, Operand, Val, Var};
 pub use parse::parse;
 pub use say::{Say, Text, ThreadPosition};
+pub use subgroup::{SUBGROUP_MAX, Scope, Shuffle, reduced};
 
 use crate::named::named;
 use crate::nest::BufferMode;
@@ -194,17 +196,6 @@ named! {
     }
 }
 
-named! {
-    /// The threads that take part in a reduction.
-    Scope {
-        /// All threads of a cube.
-        Cube = "cube",
-        /// The threads of a cube that differ along x alone. Their number must be a power of two, at most 32, so they
-        /// never leave a warp.
-        Row = "row",
-    }
-}
-
 /// The operation that computes a value. Lane by lane, unless stated otherwise.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -239,13 +230,16 @@ pub enum Op {
     Fma(ValueId, ValueId, ValueId),
     /// A random `u32`, as [`nest::Op::Random`](crate::nest::Op::Random), from a seed, `u64`, and a counter, `i64`.
     Random(ValueId, ValueId),
-    /// A reduction of the values of several threads, whose result all of them have. The order of sums and products
-    /// depends on the device, but is always the same. Every thread of the cube must reach it. `argmin` and `argmax` are
-    /// not supported.
+    /// A reduction of the values of several threads, whose result all of them have. The order of sums and products of a
+    /// cube depends on the device, but is always the same; that of a [subgroup](Scope::Subgroup) is the same everywhere.
+    /// Every thread of the cube must reach it. `argmin` and `argmax` are not supported. It orders no memory.
     Reduce(Scope, ReduceOp, ValueId),
     /// An atomic operation on the element with this index of an updated buffer or a shared array, and what the element was
     /// before. For `i32`, `u32`, `i64` and `u64`; additions, loads and swaps also for `f32` and `f64`.
     Atomic(AtomicOp, Memory, ValueId),
+    /// The value of another thread of a subgroup of so many threads: the first operand of the thread that the second one,
+    /// `i64`, tells. Every thread of the cube must reach it. It orders no memory.
+    Shuffle(Shuffle, u32, ValueId, ValueId),
 }
 
 /// A statement. `Break`, `Continue` and `Return` are the last statement of their block.
@@ -391,7 +385,10 @@ impl Op {
             | Op::Cast(a)
             | Op::Bits(a)
             | Op::Reduce(_, _, a) => f(*a),
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Random(a, b) => {
+            Op::Binary(_, a, b)
+            | Op::Compare(_, a, b)
+            | Op::Random(a, b)
+            | Op::Shuffle(_, _, a, b) => {
                 f(*a);
                 f(*b);
             }
@@ -408,9 +405,14 @@ impl Op {
         }
     }
 
-    /// Returns `true` if the operation only computes a value, which depends on the operands alone. Loads, reductions and
-    /// atomic operations do not.
+    /// Returns `true` if the result depends on the operands alone. Loads, atomic operations and what
+    /// threads compute together do not.
     pub(crate) fn is_pure(&self) -> bool {
-        !matches!(self, Op::Load(..) | Op::Reduce(..) | Op::Atomic(..))
+        !matches!(self, Op::Load(..) | Op::Atomic(..)) && !self.meets()
+    }
+
+    /// Returns `true` if all threads of a cube must reach it.
+    pub fn meets(&self) -> bool {
+        matches!(self, Op::Reduce(..) | Op::Shuffle(..))
     }
 }

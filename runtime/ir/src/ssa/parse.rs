@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     Array, AtomicOp, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Say, Scalar,
-    Scope, Stmt, Type, ValueId,
+    Scope, Shuffle, Stmt, Type, ValueId,
 };
 use crate::nest::BufferMode;
 use crate::scalar::Number;
@@ -303,11 +303,22 @@ impl Reader<'_> {
             "fma" => Op::Fma(self.value()?, self.value()?, self.value()?),
             "random" => Op::Random(self.value()?, self.value()?),
             "reduce" => {
-                let scope = self.named("`cube` or `row`", Scope::from_name)?;
+                let scope = match self.scanner.take("subgroup") {
+                    true => Scope::Subgroup(self.scanner.number("the threads of a subgroup")?),
+                    false => {
+                        self.scanner.expect("cube")?;
+                        Scope::Cube
+                    }
+                };
                 let op = self.named("a reduction", ReduceOp::from_name)?;
                 Op::Reduce(scope, op, self.value()?)
             }
             "atomic" => self.atomic()?,
+            "shuffle" => {
+                let from = self.named("`lane`, `xor`, `down` or `up`", Shuffle::from_name)?;
+                let width = self.scanner.number("the threads of a subgroup")?;
+                Op::Shuffle(from, width, self.value()?, self.value()?)
+            }
             word => return Err(self.scanner.expected("an operation", word)),
         })
     }

@@ -115,6 +115,7 @@ fn write_op(
             op.operands()
                 .try_for_each(|operand| write!(f, " %{operand}"))
         }
+        Op::Shuffle(from, width, a, by) => write!(f, "shuffle {from} {width} %{a} %{by}"),
     }
 }
 

@@ -111,7 +111,7 @@ impl<'a> Analysis<'a> {
         let mut left = Left::default();
         for stmt in body {
             let converged = entry && left.nothing();
-            let meets = matches!(stmt, Stmt::Barrier) || matches!(stmt.op(), Some(Op::Reduce(..)));
+            let meets = matches!(stmt, Stmt::Barrier) || stmt.op().is_some_and(Op::meets);
             if meets && !converged {
                 self.divergent_barrier.get_or_insert((stmt, self.line));
             }
@@ -178,10 +178,12 @@ impl<'a> Analysis<'a> {
         let mut same = true;
         op.each_operand(|value| same &= self.same(value));
         match op {
-            Op::Position(Position::Thread, _) | Op::Reduce(Scope::Row, ..) | Op::Atomic(..) => {
-                false
-            }
+            Op::Position(Position::Thread, _)
+            | Op::Reduce(Scope::Subgroup(_), ..)
+            | Op::Atomic(..) => false,
             Op::Reduce(Scope::Cube, ..) => true,
+            // Of a value that all threads have, whichever thread it comes from.
+            Op::Shuffle(_, _, value, _) => self.same(*value),
             Op::Load(Memory::Local(local), _) => same && self.locals[usize::from(*local)],
             Op::Load(Memory::Param(param), _) => {
                 same && self.function.params[usize::from(*param)].mode == BufferMode::Read

@@ -1,12 +1,12 @@
 //! The items that the macro writes.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
-use syn::{GenericParam, Ident, ItemFn, ReturnType, Type};
+use quote::{ToTokens, format_ident, quote};
+use syn::{GenericParam, Ident, ItemFn, Type};
 
 use crate::body::{Body, Form};
 use crate::gate::{self, Gate};
+use crate::helper::{self, called};
 use crate::scope::Use;
 use crate::signature::{Function, Mode, Param, ParamKind};
 
@@ -30,7 +30,7 @@ pub(crate) fn of_function(attribute: TokenStream, item: ItemFn) -> syn::Result<T
 fn function(function: &Function) -> syn::Result<TokenStream> {
     match function.is_kernel() {
         true => kernel(function),
-        false => helper(function),
+        false => helper::helper(function),
     }
 }
 
@@ -46,17 +46,17 @@ pub(crate) fn traced(function: &Function, known: &[Use]) -> syn::Result<TokenStr
 }
 
 /// The generic parameters of a function in the forms that items need.
-struct Generics {
+pub(crate) struct Generics {
     /// Declared: `T: Number, const N: usize`.
-    declared: Vec<TokenStream>,
+    pub(crate) declared: Vec<TokenStream>,
     /// As arguments: `T, N`.
-    arguments: Vec<TokenStream>,
+    pub(crate) arguments: Vec<TokenStream>,
     /// The `where` clause, with what buffers need.
-    bounds: TokenStream,
+    pub(crate) bounds: TokenStream,
 }
 
 impl Generics {
-    fn of(function: &Function) -> Self {
+    pub(crate) fn of(function: &Function) -> Self {
         let params = &function.item.sig.generics.params;
         let declared = params.iter().map(|param| quote!(#param)).collect();
         let arguments = params.iter().map(|param| match param {
@@ -145,6 +145,14 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
         Some(_) => None,
         None => Some(plain(function, &generics, &uses, axes)?),
     };
+    // Other devices need no other form, and rustc computes constants of generic items late.
+    let checked_threads = match (&function.cube, generics.declared.is_empty()) {
+        (Some(_), true) => Some(quote! {
+            const _: [u32; 3] = <#name<'static> as ::millstream::__kernel::call::Definition>::THREADS;
+        }),
+        _ => None,
+    };
+    let called = called(function)?;
     let native = match function.cube {
         Some(_) => quote!(::core::option::Option::None),
         None => quote!(::core::option::Option::Some(
@@ -246,6 +254,8 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
             }
 
             #plain
+            #checked_threads
+            #called
         };
     })
 }
@@ -260,13 +270,14 @@ fn definition(
     let name = &function.item.sig.ident;
     let text = name.to_string();
     let arguments = &generics.arguments;
-    let [x, y, z] = match (&function.cube, axes) {
+    let threads = match (&function.cube, axes) {
         (Some(cube), _) => {
-            let axis = |index: usize| cube.iter().rev().nth(index).copied().unwrap_or(1);
-            [0, 1, 2].map(axis)
+            let axes = cube.iter().rev().map(|axis| quote!((#axis) as u64));
+            let axes = axes.chain(std::iter::repeat(quote!(1))).take(3);
+            quote!(::millstream::__kernel::call::cube([#(#axes),*]))
         }
-        (None, 1) => [256, 1, 1],
-        (None, _) => [32, 8, 1],
+        (None, 1) => quote!([256, 1, 1]),
+        (None, _) => quote!([32, 8, 1]),
     };
     let checked = !function.unchecked;
     let count = function.params.len() + axes;
@@ -308,7 +319,7 @@ fn definition(
         type Key = #name<'static #(, #arguments)*>;
         const NAME: &'static str = #text;
         const FILE: &'static str = ::core::file!();
-        const THREADS: [u32; 3] = [#x, #y, #z];
+        const THREADS: [u32; 3] = #threads;
         const CHECKED: bool = #checked;
         const AXES: usize = #axes;
         const SCALARS: usize = #count;
@@ -419,115 +430,8 @@ fn pairs(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
         .fold(quote!(()), |rest, item| quote!((#item, #rest)))
 }
 
-/// Returns the items of a helper function: itself, for Rust, and a type of its name that has both forms.
-fn helper(function: &Function) -> syn::Result<TokenStream> {
-    let item = &function.item;
-    let (name, visibility, span) = (&item.sig.ident, &item.vis, item.sig.span());
-    let docs: Vec<_> = item
-        .attrs
-        .iter()
-        .filter(|it| it.path().is_ident("doc"))
-        .collect();
-    let known = vec![Use::default(); function.buffers().count()];
-    let (plain, _) = body(function, Form::Plain, &known)?;
-    let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
-    let traced = gate::traced(
-        &quote!({ #name::__PLAIN }),
-        &names,
-        &traced(function, &known)?,
-    );
-    let Generics {
-        declared,
-        bounds,
-        arguments,
-    } = &Generics::of(function);
-    let allowed = allowed();
-    let output = match &item.sig.output {
-        ReturnType::Default => quote!(()),
-        ReturnType::Type(_, of) => quote!(#of),
-    };
-    let generic_types: Vec<_> = function.generic_types().collect();
-    let output_traced = match &item.sig.output {
-        ReturnType::Default => quote!(()),
-        ReturnType::Type(_, of) => types(of, &generic_types),
-    };
-    let plain_params: Vec<_> = function
-        .params
-        .iter()
-        .map(|param| {
-            let name = &param.name;
-            match &param.kind {
-                ParamKind::Value(of) => quote!(#name: #of),
-                ParamKind::Buffer(of, Mode::Read) => {
-                    quote!(#name: &(impl ::millstream::__kernel::plain::Get<Element = #of> + ?Sized))
-                }
-                ParamKind::Buffer(of, Mode::Atomic) => {
-                    quote!(#name: &::millstream::__kernel::plain::Atomics<'_, #of>)
-                }
-                ParamKind::Buffer(of, _) => {
-                    quote!(#name: &mut (impl ::millstream::__kernel::plain::Set<Element = #of> + ?Sized))
-                }
-            }
-        })
-        .collect();
-    let traced_params: Vec<_> = function
-        .params
-        .iter()
-        .map(|param| {
-            let name = &param.name;
-            match &param.kind {
-                ParamKind::Value(of) => {
-                    let of = types(of, &generic_types);
-                    quote!(#name: #of)
-                }
-                ParamKind::Buffer(of, Mode::Atomic) => {
-                    quote!(#name: impl ::millstream::__kernel::traced::Atomics<'__k, Element = #of>)
-                }
-                ParamKind::Buffer(of, _) => {
-                    quote!(#name: impl ::millstream::__kernel::traced::Memory<'__k, Element = #of>)
-                }
-            }
-        })
-        .collect();
-    let gate = Gate {
-        name: &format_ident!("__plain"),
-        path: quote!(#name::__plain),
-        types: function.params.iter().map(example).collect(),
-    };
-    let inner = gate.plain([declared, &plain_params], &output, bounds, &plain);
-    let constant = gate.constant(&format_ident!("__PLAIN"), function);
-    Ok(quote_spanned! {span=>
-        #(#docs)*
-        #allowed
-        #[inline]
-        #visibility fn #name<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
-            #name::plain::<#(#arguments),*>(#(#names),*)
-        }
-
-        #[allow(non_camel_case_types)]
-        #[doc(hidden)]
-        #visibility enum #name {}
-
-        #allowed
-        impl #name {
-            #[inline(always)]
-            #visibility fn plain<#(#declared),*>(#(#plain_params),*) -> #output #bounds {
-                Self::__plain::<#(#arguments),*>(#(#names),*).0
-            }
-
-            #inner
-            #constant
-
-            #visibility fn traced<'__k #(, #declared)*>(
-                __k: ::millstream::__kernel::traced::Tracer<'__k>,
-                #(#traced_params),*
-            ) -> #output_traced #bounds #traced
-        }
-    })
-}
-
 /// Returns a type that a parameter of the plain form may have.
-fn example(param: &Param) -> TokenStream {
+pub(crate) fn example(param: &Param) -> TokenStream {
     match &param.kind {
         ParamKind::Value(of) => quote!(#of),
         ParamKind::Buffer(of, Mode::Read) => quote!(&::millstream::__kernel::plain::In<'_, #of>),

@@ -96,7 +96,11 @@ fn generics(function: &Function) -> Option<(TokenStream, Vec<TokenStream>)> {
 }
 
 /// Returns a type with the bounds of a parameter.
-fn chosen(function: &Function, name: &Ident, bounds: &[&TypeParamBound]) -> Option<TokenStream> {
+pub(crate) fn chosen(
+    function: &Function,
+    name: &Ident,
+    bounds: &[&TypeParamBound],
+) -> Option<TokenStream> {
     let clause = function.item.sig.generics.where_clause.iter();
     let predicates = clause.flat_map(|clause| &clause.predicates);
     let of_name = predicates.filter_map(|predicate| match predicate {

@@ -11,6 +11,7 @@
 //! | `names` | the functions and methods that kernels have |
 //! | `refused` | names that Rust has and kernels do not, and what to write instead |
 //! | `emit` | the items that the macro writes for functions |
+//! | `helper` | those for helper functions, and for kernels that other kernels call |
 //! | `gate` | shows the errors of a body once |
 //! | `record` | those for structs of numbers and their methods |
 //!
@@ -22,6 +23,7 @@ mod body;
 mod emit;
 mod gate;
 mod generics;
+mod helper;
 mod names;
 mod record;
 mod refused;

@@ -90,7 +90,19 @@ pub(crate) const OF_CUBES: &[(&str, usize)] = &[
     ("cube_sum", 1),
     ("cubes", 0),
     ("position_in_cube", 0),
-    ("shared", 0),
     ("thread_in_cube", 0),
     ("threads_in_cube", 0),
+];
+
+/// Functions of the threads of a subgroup, whose number is in brackets: the name, and the number of arguments.
+pub(crate) const OF_SUBGROUPS: &[(&str, usize)] = &[
+    ("shuffle", 2),
+    ("shuffle_down", 2),
+    ("shuffle_up", 2),
+    ("shuffle_xor", 2),
+    ("subgroup_max", 1),
+    ("subgroup_min", 1),
+    ("subgroup_product", 1),
+    ("subgroup_sum", 1),
+    ("thread_in_subgroup", 0),
 ];

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, FnArg, GenericArgument, GenericParam, Ident, ItemFn, LitInt, Pat,
+    Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Lit, Pat,
     PathArguments, Result, ReturnType, Type,
 };
 
@@ -11,26 +11,33 @@ use crate::types::refuse_type;
 use crate::{attributes, generics};
 
 /// A function with the attribute.
+#[derive(Clone)]
 pub(crate) struct Function {
     pub(crate) item: ItemFn,
     pub(crate) params: Vec<Param>,
     /// The threads of a cube along each axis, the slowest first, if the attribute declares that they work together.
-    pub(crate) cube: Option<Vec<u32>>,
+    pub(crate) cube: Option<Vec<Expr>>,
+    /// Whether it is a helper function of kernels with a cube.
+    pub(crate) in_cube: bool,
     /// Whether accesses are unchecked on GPUs.
     pub(crate) unchecked: bool,
     /// Whether it is a method or an associated function of a struct.
     pub(crate) is_method: bool,
+    /// Whether this kernel is written as the helper function that other kernels call.
+    is_called: bool,
     /// Whether its body is wrong, and is replaced by one that is not.
     pub(crate) is_broken: bool,
 }
 
 /// A parameter.
+#[derive(Clone)]
 pub(crate) struct Param {
     pub(crate) name: Ident,
     pub(crate) kind: ParamKind,
 }
 
 /// What a parameter is.
+#[derive(Clone)]
 pub(crate) enum ParamKind {
     /// A value.
     Value(Type),
@@ -63,10 +70,14 @@ impl Function {
     }
 
     fn read(attribute: TokenStream, mut item: ItemFn, is_method: bool) -> Result<Self> {
-        let (mut cube, mut unchecked) = (None, false);
+        let (mut cube, mut in_cube, mut unchecked) = (None, false, false);
         let options = syn::meta::parser(|meta| {
             if meta.path.is_ident("cube") {
-                cube = Some(cube_of(&meta.value()?.parse::<syn::Expr>()?)?);
+                cube = Some(cube_of(meta.value()?.parse::<Expr>()?)?);
+                return Ok(());
+            }
+            if meta.path.is_ident("in_cube") {
+                in_cube = true;
                 return Ok(());
             }
             if meta.path.is_ident("unsafe") {
@@ -78,9 +89,16 @@ impl Function {
                     }
                 });
             }
-            Err(meta.error("a kernel has the options `cube = 256` and `unsafe(unchecked)`"))
+            Err(meta.error(
+                "a kernel has the options `cube = 256` and `unsafe(unchecked)`, a helper function `in_cube`",
+            ))
         });
+        let span = attribute.span();
         syn::parse::Parser::parse2(options, attribute)?;
+        if in_cube && (cube.is_some() || unchecked) {
+            let why = "a helper function has the cube and the checks of the kernel that calls it: write `#[kernel(in_cube)]`";
+            return Err(Error::new(span, why));
+        }
         refuse(&mut item)?;
         let params = item.sig.inputs.iter_mut();
         let params = params.map(|argument| Param::parse(argument, is_method));
@@ -89,8 +107,10 @@ impl Function {
             item,
             params,
             cube,
+            in_cube,
             unchecked,
             is_method,
+            is_called: false,
             is_broken: false,
         })
     }
@@ -103,10 +123,23 @@ impl Function {
         }
     }
 
+    /// Returns the kernel as the helper function that other kernels call.
+    pub(crate) fn called(&self) -> Self {
+        Self {
+            is_called: true,
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether its threads work together.
+    pub(crate) fn works_together(&self) -> bool {
+        self.in_cube || self.cube.is_some()
+    }
+
     /// Returns `true` for a kernel, `false` for a helper function of kernels.
     pub(crate) fn is_kernel(&self) -> bool {
         matches!(self.item.sig.output, ReturnType::Default)
-            && !self.is_method
+            && !(self.is_method || self.in_cube || self.is_called)
             && self
                 .params
                 .iter()
@@ -139,36 +172,35 @@ impl Function {
     }
 }
 
-/// Returns the threads of a cube: `256`, `[16, 16]`.
-fn cube_of(value: &syn::Expr) -> Result<Vec<u32>> {
-    let number = |value: &syn::Expr| match value {
-        syn::Expr::Lit(syn::ExprLit {
-            lit: syn::Lit::Int(number),
-            ..
-        }) => threads(number),
-        other => Err(Error::new(
-            other.span(),
-            "a cube has a literal number of threads: `cube = 256`, `cube = [16, 16]`",
-        )),
-    };
-    let axes = match value {
-        syn::Expr::Array(axes) => axes.elems.iter().map(number).collect::<Result<Vec<_>>>()?,
-        value => vec![number(value)?],
-    };
-    let all: u64 = axes.iter().map(|axis| u64::from(*axis)).product();
-    match (axes.len(), all) {
-        (1..=3, ..=1024) => Ok(axes),
-        _ => Err(Error::new(
-            value.span(),
-            "a cube has 1 to 3 axes, and at most 1024 threads",
-        )),
-    }
-}
+/// The most threads of a cube.
+const THREADS_MAX: u64 = 1024;
 
-fn threads(number: &LitInt) -> Result<u32> {
-    match number.base10_parse() {
-        Ok(threads @ 1..=1024) => Ok(threads),
-        _ => Err(Error::new(number.span(), "a cube has 1 to 1024 threads")),
+/// Returns the threads of a cube along each axis: of `256`, `[16, 16]`, `[ROWS, 2 * COLUMNS]`. The code that the macro
+/// writes checks those that are no literals.
+fn cube_of(value: Expr) -> Result<Vec<Expr>> {
+    let refused = |at: &Expr, why| Err(Error::new_spanned(at, why));
+    let axes: Vec<Expr> = match &value {
+        Expr::Array(axes) => axes.elems.iter().cloned().collect(),
+        _ => vec![value.clone()],
+    };
+    let mut all = Some(1);
+    for axis in &axes {
+        let Expr::Lit(literal) = axis else {
+            all = None;
+            continue;
+        };
+        let threads = match &literal.lit {
+            Lit::Int(number) => number.base10_parse().ok(),
+            _ => None,
+        };
+        match threads {
+            Some(threads @ 1..=THREADS_MAX) => all = all.map(|all: u64| all * threads),
+            _ => return refused(axis, "a cube has 1 to 1024 threads"),
+        }
+    }
+    match (axes.len(), all) {
+        (1..=3, None | Some(..=THREADS_MAX)) => Ok(axes),
+        _ => refused(&value, "a cube has 1 to 3 axes, and at most 1024 threads"),
     }
 }
 

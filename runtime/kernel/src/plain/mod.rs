@@ -3,6 +3,7 @@
 //! `traced` has functions of the same names and shapes, which add to a program. The macro writes one body for each.
 
 mod atomics;
+mod bounds;
 mod buffer;
 mod functions;
 mod math;
@@ -13,6 +14,7 @@ mod thread;
 mod threads;
 
 pub(crate) use atomics::check_size;
+pub use bounds::{Calls, InCube};
 pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
 pub use functions::*;
 pub use math::*;

@@ -78,4 +78,4 @@ pub trait Atomics<'k>: Memory<'k, Element: Number> {
 }
 
 impl<'k, T: Number> Atomics<'k> for Buffer<'k, T> {}
-impl<'k, T: Number, const N: usize> Atomics<'k> for Group<'k, T, N> {}
+impl<'k, T: Number> Atomics<'k> for Group<'k, T> {}

@@ -303,11 +303,13 @@ pub fn call<'k, R: Traced<'k>>(k: Tracer<'k>, body: impl FnOnce(&Exit<'k, R>) ->
 /// Traces a body.
 pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: impl FnOnce(Tracer<'_>)) {
     let (loops, is_endless) = (RefCell::new(Vec::new()), Cell::new(false));
+    let tables = RefCell::default();
     body(Tracer {
         builder,
         loops: &loops,
         label: None,
         depth: 0,
         is_endless: &is_endless,
+        tables: &tables,
     });
 }

@@ -1,8 +1,9 @@
 //! Operations on values, and the positions of a thread.
 
-use millstream_ir::ssa::{Axis, Operand, Position, Val};
+use millstream_ir::ssa::{Axis, Operand, Position, SUBGROUP_MAX, Shuffle, Val};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
+use super::memory::index;
 use super::{Traced as _, Tracer, V};
 use crate::number::{Bits, Float, Int, Number, Scalar};
 
@@ -244,6 +245,63 @@ macro_rules! reductions {
             narrow(wide(value).reduce(ReduceOp::$op))
         }
     )*};
+}
+
+/// Returns the width of a subgroup. Refuses one that no device has; the check of the program compares it with the cube.
+fn subgroup(k: Tracer<'_>, width: usize) -> u32 {
+    match u32::try_from(width) {
+        Ok(width) if width.is_power_of_two() && width <= SUBGROUP_MAX => width,
+        _ => {
+            k.builder.refuse(format!(
+                "has subgroups of {width} threads: their number is a power of two, at most {SUBGROUP_MAX}"
+            ));
+            1
+        }
+    }
+}
+
+macro_rules! subgroups {
+    ($($name:ident: $op:ident, $what:literal;)*) => {$(
+        #[doc = concat!("The ", $what, " of the values of a subgroup of `width` threads, which all of them get.")]
+        pub fn $name<'k, T: Number>(k: Tracer<'k>, width: usize, value: V<'k, T>) -> V<'k, T> {
+            narrow(wide(value).reduce_subgroup(subgroup(k, width), ReduceOp::$op))
+        }
+    )*};
+}
+
+subgroups! {
+    subgroup_sum: Sum, "sum";
+    subgroup_product: Prod, "product";
+    subgroup_min: Min, "minimum";
+    subgroup_max: Max, "maximum";
+}
+
+macro_rules! shuffles {
+    ($($name:ident: $from:ident, $what:literal;)*) => {$(
+        #[doc = concat!("The value of the thread ", $what, " of a subgroup of `width` threads; its own if there is none.")]
+        pub fn $name<'k, T: Scalar, I: Int>(
+            k: Tracer<'k>,
+            width: usize,
+            value: V<'k, T>,
+            by: V<'k, I>,
+        ) -> V<'k, T> {
+            let width = subgroup(k, width);
+            V::new(value.val().shuffle(Shuffle::$from, width, index(by)))
+        }
+    )*};
+}
+
+shuffles! {
+    shuffle: Lane, "at a place";
+    shuffle_xor: Xor, "whose place differs in some bits";
+    shuffle_down: Down, "that is some places behind";
+    shuffle_up: Up, "that is some places before";
+}
+
+/// The place of the thread in its subgroup of `width` threads.
+pub fn thread_in_subgroup(k: Tracer<'_>, width: usize) -> V<'_, usize> {
+    let last = i64::from(subgroup(k, width)) - 1;
+    V::new((k.builder.thread() & last).bits(DType::U64))
 }
 
 reductions! { cube_sum: Sum, "sum"; cube_product: Prod, "product"; cube_min: Min, "minimum"; cube_max: Max, "maximum"; }

@@ -29,7 +29,7 @@ pub struct Buffer<'k, T> {
 }
 
 /// An array that the threads of a cube share.
-pub struct Group<'k, T, const N: usize> {
+pub struct Group<'k, T> {
     memory: MemoryRef<'k>,
     of: PhantomData<fn() -> T>,
 }
@@ -42,16 +42,16 @@ pub struct Array<'k, T, const N: usize> {
 }
 
 macro_rules! memories {
-    ($($name:ident $(const $n:ident)?),*) => {$(
-        impl<T $(, const $n: usize)?> Clone for $name<'_, T $(, $n)?> {
+    ($($name:ident),*) => {$(
+        impl<T> Clone for $name<'_, T> {
             fn clone(&self) -> Self {
                 *self
             }
         }
 
-        impl<T $(, const $n: usize)?> Copy for $name<'_, T $(, $n)?> {}
+        impl<T> Copy for $name<'_, T> {}
 
-        impl<'k, T: Scalar $(, const $n: usize)?> Memory<'k> for $name<'k, T $(, $n)?> {
+        impl<'k, T: Scalar> Memory<'k> for $name<'k, T> {
             type Element = T;
 
             fn memory(self) -> MemoryRef<'k> {
@@ -61,7 +61,7 @@ macro_rules! memories {
     )*};
 }
 
-memories!(Buffer, Group const N);
+memories!(Buffer, Group);
 
 impl<T, const N: usize> Clone for Array<'_, T, N> {
     fn clone(&self) -> Self {
@@ -115,10 +115,10 @@ pub fn len<'k>(k: Tracer<'k>, of: impl Memory<'k>) -> V<'k, usize> {
     of.length(k)
 }
 
-/// An array that the threads of a cube share. Its content is undefined at first.
-pub fn shared<'k, T: Scalar, const N: usize>(k: Tracer<'k>) -> Group<'k, T, N> {
-    let len = u32::try_from(N).unwrap_or(u32::MAX);
-    let memory = k.builder.shared("shared", T::DTYPE, len);
+/// An array of this name that the threads of a cube share. Its content is undefined at first.
+pub fn shared<'k, T: Scalar>(k: Tracer<'k>, name: &str, len: usize) -> Group<'k, T> {
+    let len = u32::try_from(len).unwrap_or(u32::MAX);
+    let memory = k.builder.shared(name, T::DTYPE, len);
     let of = PhantomData;
     Group { memory, of }
 }
@@ -147,13 +147,24 @@ pub fn filled<'k, T: Scalar, const N: usize>(k: Tracer<'k>, element: V<'k, T>) -
     of_array
 }
 
-impl<'k, T: Scalar, const N: usize> Traced<'k> for Array<'k, T, N> {
-    fn unset(k: Tracer<'k>) -> Self {
+impl<'k, T: Scalar, const N: usize> Array<'k, T, N> {
+    /// Adds an array of a thread.
+    pub(super) fn declared(k: Tracer<'k>, name: &str) -> MemoryRef<'k> {
         // An array of one element would be a variable, which has no index.
         let len = u32::try_from(N.max(2)).unwrap_or(u32::MAX);
-        let memory = k.builder.local("array", T::DTYPE, len);
+        k.builder.local(name, T::DTYPE, len)
+    }
+
+    /// Returns the array in this memory.
+    pub(super) fn at(k: Tracer<'k>, memory: MemoryRef<'k>) -> Self {
         let of = PhantomData;
         Self { k, memory, of }
+    }
+}
+
+impl<'k, T: Scalar, const N: usize> Traced<'k> for Array<'k, T, N> {
+    fn unset(k: Tracer<'k>) -> Self {
+        Self::at(k, Self::declared(k, "array"))
     }
 
     fn load(self) -> Self {

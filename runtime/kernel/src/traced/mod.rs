@@ -3,6 +3,7 @@
 //! `plain` has functions of the same names and shapes. The macro writes one body for each.
 
 mod atomics;
+mod constant;
 mod control;
 mod functions;
 mod gate;
@@ -14,6 +15,7 @@ mod say;
 mod value;
 
 pub use atomics::Atomics;
+pub use constant::{Constant, constant};
 pub(crate) use control::trace;
 pub use control::{
     Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, helper,

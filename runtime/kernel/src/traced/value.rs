@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use millstream_ir::DType;
 use millstream_ir::ssa::{Builder, Val, Var};
 
+use super::constant::Tables;
 use crate::number::Scalar;
 
 /// The function under construction, and the loops that are open.
@@ -20,6 +21,8 @@ pub struct Tracer<'k> {
     pub(super) depth: usize,
     /// Whether helper functions call each other without end.
     pub(super) is_endless: &'k Cell<bool>,
+    /// The constant arrays.
+    pub(super) tables: &'k RefCell<Tables<'k>>,
 }
 
 /// A loop that is open.

@@ -1,7 +1,7 @@
 //! Decodes a statement to an instruction. Everything unknown is an error: ignoring a modifier would give a wrong
 //! result.
 
-use crate::instruction::{Access, Action, Collective, Shuffle, Source, Space};
+use crate::instruction::{Access, Action, Collective, Reduction, Shuffle, Source, Space};
 use crate::number::{Mode, Rounding};
 use crate::operands::{Scope, Statement, split_operands};
 use crate::table::{
@@ -51,6 +51,7 @@ impl Statement<'_, '_> {
             "ld" | "st" | "atom" | "red" => self.access(name),
             "bar" | "barrier" => self.barrier(),
             "shfl" => self.shuffle(),
+            "redux" => self.reduction(),
             "ret" => {
                 self.ignore(&["uni"]);
                 Ok(match self.scope.in_function {
@@ -330,8 +331,10 @@ impl Statement<'_, '_> {
         self.require("sync")?;
         self.require("b32")?;
         let how = self.modifier("shuffle mode", |name| match name {
+            "bfly" => Some(Shuffle::Xor),
             "down" => Some(Shuffle::Down),
             "idx" => Some(Shuffle::Index),
+            "up" => Some(Shuffle::Up),
             _ => None,
         })?;
         let [target, valid] = self.two_targets()?;
@@ -340,6 +343,29 @@ impl Statement<'_, '_> {
             target: target.ok_or("the target is missing")?,
             valid,
             operands: [self.source(B32)?, self.source(B32)?, self.source(B32)?],
+        };
+        let lanes = self.source(B32)?;
+        Ok(Action::Collective { collective, lanes })
+    }
+
+    fn reduction(&mut self) -> Result<Action, String> {
+        self.require("sync")?;
+        let by = self.modifier("reduction", |name| match name {
+            "add" => Some(Reduction::Add),
+            "min" => Some(Reduction::Min),
+            "max" => Some(Reduction::Max),
+            _ => None,
+        })?;
+        let is_signed = self.modifier("type of a reduction", |name| match name {
+            "s32" => Some(true),
+            "u32" => Some(false),
+            _ => None,
+        })?;
+        let collective = Collective::Reduce {
+            by,
+            is_signed,
+            target: self.target()?,
+            operand: self.source(B32)?,
         };
         let lanes = self.source(B32)?;
         Ok(Action::Collective { collective, lanes })

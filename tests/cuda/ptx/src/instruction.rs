@@ -63,6 +63,16 @@ pub(super) struct Access {
 pub(super) enum Shuffle {
     Down,
     Index,
+    Up,
+    Xor,
+}
+
+/// The operations of a reduction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reduction {
+    Add,
+    Min,
+    Max,
 }
 
 /// A collective of the lanes of a warp.
@@ -76,6 +86,13 @@ pub(super) enum Collective {
         valid: Option<usize>,
         /// The value, the lane or distance, and the bounds.
         operands: [Source; 3],
+    },
+    /// Of 32-bit integers, all lanes of the mask.
+    Reduce {
+        by: Reduction,
+        is_signed: bool,
+        target: usize,
+        operand: Source,
     },
 }
 

@@ -45,6 +45,18 @@ fn every_thread_gets_the_result_of_a_cubes_reduction(
     check(5, &functions::reductions(threads));
 }
 
+/// Subgroups of any width, in cubes of any shape.
+#[rstest]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn threads_of_a_subgroup_exchange_values(
+    #[values(([96, 1, 1], 32), ([8, 6, 2], 8), ([4, 31, 1], 2), ([64, 2, 1], 16), ([12, 1, 1], 4), ([3, 1, 1], 1))]
+    (threads, width): ([u32; 3], u32),
+    #[values(DType::F32, DType::U64, DType::F16, DType::U8, DType::Bool)] dtype: DType,
+) {
+    check(70, &functions::shuffles(dtype, threads, width));
+    check(71, &functions::subgroup_sums(threads, width));
+}
+
 #[rstest]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn concurrent_atomic_additions_are_all_counted(

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use millstream_ir::ssa::{Axis, Builder, Function, MemoryRef, Position, Val, Var};
+use millstream_ir::ssa::{Axis, Builder, Function, MemoryRef, Position, Shuffle, Val, Var};
 use millstream_ir::{BinaryOp, CompareOp, DType, ProgramError, ReduceOp, UnaryOp};
 
 use super::case;
@@ -223,9 +223,15 @@ impl<'k> Statements<'k> {
                     self.k.barrier();
                     let value = self.pick(scope);
                     let op = [ReduceOp::Sum, ReduceOp::Max][self.draw(2) as usize];
-                    let met = match self.draw(2) {
+                    let width = [4, 2][self.draw(2) as usize];
+                    let met = match self.draw(3) {
                         0 => value.reduce(op),
-                        _ => value.reduce_row(op),
+                        1 => value.reduce_subgroup(width, op),
+                        _ => {
+                            let from = Shuffle::ALL[self.draw(4) as usize];
+                            let by = self.pick(scope);
+                            value.shuffle(from, width, by % 5)
+                        }
                     };
                     scope.known.push(met);
                 }

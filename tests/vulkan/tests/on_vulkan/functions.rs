@@ -39,6 +39,17 @@ fn every_thread_gets_the_result_of_a_cubes_reduction(
     check(&functions::reductions(threads));
 }
 
+/// Subgroups of any width, in cubes of any shape, on a device whose own subgroups have another width.
+#[rstest]
+fn threads_of_a_subgroup_exchange_values(
+    #[values(([96, 1, 1], 32), ([8, 6, 2], 8), ([4, 31, 1], 2), ([64, 2, 1], 16), ([12, 1, 1], 4), ([3, 1, 1], 1))]
+    (threads, width): ([u32; 3], u32),
+    #[values(DType::F32, DType::U64, DType::F16, DType::U8, DType::Bool)] dtype: DType,
+) {
+    check(&functions::shuffles(dtype, threads, width));
+    check(&functions::subgroup_sums(threads, width));
+}
+
 /// The order of a sum is a tree whose upper half is added to the lower one, so that all Vulkan devices round alike.
 #[rstest]
 fn sum_of_floats_over_a_cube_is_a_tree_of_halves(

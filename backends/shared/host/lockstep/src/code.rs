@@ -8,7 +8,7 @@
 //! Steps that compute write the elements of all threads between the first active one and the last one, because no
 //! operation traps, and what inactive threads have is never read. Only stores distinguish them.
 
-use millstream_ir::ssa::{AtomicOp, Axis, Function, Memory, Position, Text};
+use millstream_ir::ssa::{AtomicOp, Axis, Function, Memory, Position, Shuffle, Text};
 use millstream_ir::{CompareOp, DType};
 
 use crate::kernels::Kernel;
@@ -217,14 +217,22 @@ pub(crate) enum Step {
     },
     /// Prints, or fails.
     Say(Box<Said>),
-    /// Reduces a column of all threads of the cube, or of each row of this many threads.
+    /// Reduces a column of all threads of the cube to a scalar, or that of each subgroup of this many threads to a column.
     Reduce {
-        row: Option<usize>,
+        subgroup: Option<u32>,
         run: Result<Kernel, fn(u64, u64) -> u64>,
         /// The bytes of an element.
         size: usize,
         to: Operand,
         of: Operand,
+    },
+    /// Gives each thread the element of another one of its subgroup.
+    Shuffle {
+        from: Shuffle,
+        width: u32,
+        to: Operand,
+        of: Operand,
+        by: Operand,
     },
     /// Executes one of two blocks. `mask` is a column for the threads of a block. `after` is one for those that go on, if
     /// some may not.

@@ -187,6 +187,10 @@ impl Walk<'_> {
                 self.goes_behind(local);
             }
             Op::Reduce(..) => self.meets = true,
+            Op::Shuffle(_, _, a, _) => {
+                self.meets = true;
+                self.same.push((value, *a));
+            }
             Op::Lane(a, _) | Op::Splat(a) | Op::Cast(a) | Op::Bits(a) | Op::Unary(_, a) => {
                 self.same.push((value, *a));
             }

@@ -12,7 +12,7 @@
 //! | `error` | `erf` |
 //! | `defined` | operations whose instructions are undefined for some operands |
 //! | `random` | Philox4x32-10 |
-//! | `reduce` | reductions of the threads of a cube or row |
+//! | `reduce` | reductions of the threads of a cube or subgroup, and shuffles |
 //!
 //! `math` has the terms that several of them share. A routine may use its own operation, which is then the plain
 //! instruction. Quotients and square roots of floats are plain instructions in all routines. Vulkan lets them be wrong by
@@ -33,7 +33,7 @@ mod reduce;
 use std::collections::HashMap;
 
 use math::Math;
-use millstream_ir::ssa::{Builder, Function, Scope};
+use millstream_ir::ssa::{Builder, Function, Scope, Shuffle};
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 use spirv::Word;
 
@@ -56,8 +56,10 @@ pub(crate) enum Routine {
     Narrow(DType, DType),
     /// A random `u32` from a seed and a counter.
     Random,
-    /// The values of the threads of a cube or row, combined by an operation.
+    /// The values of the threads of a cube or subgroup, combined by an operation.
     Reduce(Scope, BinaryOp, DType),
+    /// The value of another thread of a subgroup of this many threads.
+    Shuffle(Shuffle, u32, DType),
 }
 
 /// The routines that a module calls.
@@ -152,6 +154,10 @@ impl Routine {
             }
             Routine::Reduce(scope, by, dtype) => {
                 reduce::reduce(&k, scope, by, argument("value", dtype), threads)
+            }
+            Routine::Shuffle(from, width, dtype) => {
+                let (value, by) = (argument("value", dtype), argument("by", DType::I64));
+                reduce::shuffle(&k, from, width, [value, by], threads)
             }
         };
         k.write("result", value.of().dtype).set(0, value);

@@ -1,4 +1,5 @@
-//! Reductions of the threads of a cube or row: a tree in shared memory, whose order is always the same.
+//! Reductions of the threads of a cube or subgroup: a tree in shared memory, whose order is always the same. Shuffles, by
+//! way of the same memory.
 //!
 //! ```text
 //!  threads   0   1   2   3   4   5        each thread stores its value; barrier
@@ -11,13 +12,61 @@
 //! them. With subgroups a cube of 256 threads would have three barriers instead of five; a tree of one round, which has
 //! as many, took 0 to 12% less processor time on lavapipe.
 
-use millstream_ir::ssa::{Axis, Builder, Position, Scope, Val};
+use millstream_ir::ssa::{Axis, Builder, MemoryRef, Position, Scope, Shuffle, Val};
 use millstream_ir::{BinaryOp, DType};
 
 /// Steps of a round. On lavapipe kernels with three or four take 12 to 32% less processor time than with one.
 const STEPS_MAX: u32 = 3;
 
-/// Returns the combination of the values of all threads of a cube or row, which all of them get.
+/// Returns the index of the thread in the cube.
+fn thread<'k>(k: &'k Builder, [width, height, _]: [u32; 3]) -> Val<'k> {
+    let [x, y, z] = Axis::ALL.map(|axis| k.position(Position::Thread, axis));
+    (z * i64::from(height) + y) * i64::from(width) + x
+}
+
+/// Returns the array in which each of `all` threads stores its value, and the type of its elements.
+fn places(k: &Builder, dtype: DType, all: u32) -> (MemoryRef<'_>, DType) {
+    // A bool has 32 bits, which every device supports in shared memory.
+    let stored = match dtype {
+        DType::Bool => DType::U32,
+        dtype => dtype,
+    };
+    (k.shared("reduced", stored, all), stored)
+}
+
+/// Returns the value of another thread of a subgroup of this many threads.
+pub(super) fn shuffle<'k>(
+    k: &'k Builder,
+    from: Shuffle,
+    width: u32,
+    [value, by]: [Val<'k>; 2],
+    threads: [u32; 3],
+) -> Val<'k> {
+    let dtype = value.of().dtype;
+    let (shared, stored) = places(k, dtype, threads.iter().product());
+    let (thread, width) = (thread(k, threads), i64::from(width));
+    // Subgroups begin at multiples of their width.
+    let place = thread & (width - 1);
+    shared.set(thread, value.cast(stored));
+    k.barrier();
+    // Unsigned, so that a negative number is a large one.
+    let within = |of: Val<'k>| of.bits(DType::U64).lt(width);
+    let (source, exists) = match from {
+        Shuffle::Lane => (by, within(by)),
+        // Within the subgroup, as its width is a power of two.
+        Shuffle::Xor => (place ^ by, within(by)),
+        Shuffle::Down => (place + by, within(by) & within(place + by)),
+        Shuffle::Up => (place - by, within(by) & within(place - by)),
+    };
+    let found = shared
+        .get(thread - place + exists.select(source, place))
+        .cast(dtype);
+    // All threads have loaded it before a later shuffle or reduction overwrites it.
+    k.barrier();
+    found
+}
+
+/// Returns the combination of the values of all threads of a cube or subgroup, which all of them get.
 pub(super) fn reduce<'k>(
     k: &'k Builder,
     scope: Scope,
@@ -26,21 +75,13 @@ pub(super) fn reduce<'k>(
     threads: [u32; 3],
 ) -> Val<'k> {
     let dtype = value.of().dtype;
-    let [width, height, _] = threads.map(i64::from);
-    let [x, y, z] = Axis::ALL.map(|axis| k.position(Position::Thread, axis));
-    let thread = (z * height + y) * width + x;
-    let all = threads.iter().product();
-    // The threads of a row are neighbours.
+    let (thread, all) = (thread(k, threads), threads.iter().product());
     let (rank, len) = match scope {
         Scope::Cube => (thread, all),
-        Scope::Row => (x, threads[0]),
+        // Subgroups begin at multiples of their width.
+        Scope::Subgroup(width) => (thread & (i64::from(width) - 1), width),
     };
-    // A bool has 32 bits, which every device supports in shared memory.
-    let stored = match dtype {
-        DType::Bool => DType::U32,
-        dtype => dtype,
-    };
-    let shared = k.shared("reduced", stored, all);
+    let (shared, stored) = places(k, dtype, all);
     let load = |at: Val<'k>| shared.get(at).cast(dtype);
     shared.set(thread, value.cast(stored));
     k.barrier();

@@ -28,7 +28,7 @@ fn every_reduction_is_valid() {
                 let value = a.get(k.index());
                 b.set(k.index(), value.reduce(op));
                 if threads[0].is_power_of_two() {
-                    b.set(k.index() + 1, value.reduce_row(op));
+                    b.set(k.index() + 1, value.reduce_subgroup(threads[0], op));
                 }
                 let function = k.build().expect("the function is valid");
                 check(&format!("{op} of {dtype}"), &function);

@@ -3,7 +3,7 @@
 use super::{At, Check};
 use crate::error::Checked;
 use crate::nest::BufferMode;
-use crate::ssa::{ACCESS_BYTES_MAX, Memory, Op, Scope, Type, ValueId};
+use crate::ssa::{ACCESS_BYTES_MAX, Memory, Op, SUBGROUP_MAX, Scope, Type, ValueId};
 use crate::{BinaryOp, DType, ProgramError, ReduceOp};
 
 impl Check<'_> {
@@ -98,14 +98,12 @@ impl Check<'_> {
             Op::Reduce(scope, op, a) => {
                 let why = if matches!(op, ReduceOp::ArgMin | ReduceOp::ArgMax) {
                     "reduces to an index: reduce the value, then the least index that has it"
-                } else if *scope == Scope::Row
-                    && !(self.function.threads[0].is_power_of_two()
-                        && self.function.threads[0] <= 32)
-                {
-                    "reduces over threads along x, whose number must be a power of two, at most 32"
                 } else if of(a).lanes > 1 {
                     "reduces a wide value: reduce its lanes first"
                 } else {
+                    if let Scope::Subgroup(width) = scope {
+                        self.subgroup(*width, at)?;
+                    }
                     at.takes(op.takes(of(a).dtype), op, of(a))?;
                     return at.same(of(a), to);
                 };
@@ -129,7 +127,28 @@ impl Check<'_> {
                     )),
                 }
             }
+            Op::Shuffle(_, width, a, by) => {
+                self.subgroup(*width, at)?;
+                if of(a).lanes > 1 {
+                    return Err(at.error("shuffles a wide value: shuffle its lanes"));
+                }
+                at.same(one(DType::I64), of(by))?;
+                at.same(of(a), to)
+            }
         }
+    }
+
+    /// Checks the width of a subgroup.
+    fn subgroup(&self, width: u32, at: At<'_>) -> Result<(), ProgramError> {
+        let threads = self.function.threads[0];
+        let fits =
+            width.is_power_of_two() && width <= SUBGROUP_MAX && threads.is_multiple_of(width);
+        if fits {
+            return Ok(());
+        }
+        Err(at.error(format_args!(
+            "has subgroups of {width} threads in cubes of {threads} along the fastest axis: their number is a power of two, at most {SUBGROUP_MAX}, that divides those of the axis"
+        )))
     }
 
     /// Folds sums, differences and products of constants, so that a step of 0 is detected.

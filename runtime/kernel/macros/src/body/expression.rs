@@ -12,7 +12,7 @@ use syn::{
 use super::cheap::{is_assignment, is_cheap};
 use super::memory::{root, single};
 use super::{Body, Form, line_of};
-use crate::names::{COMPOSED, METHODS, OF_CUBES};
+use crate::names::{COMPOSED, METHODS};
 use crate::refused;
 use crate::scope::Local;
 use crate::signature::Mode;
@@ -179,7 +179,7 @@ impl Body<'_> {
         match (local, self.form) {
             (None, _) => match refused::constant(&path.path) {
                 Some(why) => self.refuse(path, why),
-                None => self.literal_of(quote!(#path)),
+                None => self.constant(path),
             },
             (Some(Local::Variable), Form::Traced) => {
                 quote_spanned!(span=> ::millstream::__kernel::traced::Traced::load(#path))
@@ -190,6 +190,18 @@ impl Body<'_> {
                 "a buffer is not a value: use an element, `x[i]`, its length, `x.len()`, or pass it to a helper function",
             ),
             (Some(_), _) => quote!(#path),
+        }
+    }
+
+    /// Returns a constant of this name.
+    fn constant(&self, path: &ExprPath) -> TokenStream {
+        match self.form {
+            Form::Plain => quote!(#path),
+            Form::Traced => {
+                let constant = self.path(path.span(), "constant");
+                let span = path.span().resolved_at(Span::call_site());
+                quote_spanned!(span=> #constant(__k, #path))
+            }
         }
     }
 
@@ -290,13 +302,22 @@ impl Body<'_> {
     /// Rewrites `x.len()`.
     fn length(&mut self, of: &Expr) -> TokenStream {
         let (span, len) = (of.span(), self.path(of.span(), "len"));
+        if let Expr::Path(path) = of
+            && single(of).is_none_or(|name| self.scopes.find(name).is_none())
+        {
+            let constant = self.constant(path);
+            return match self.form {
+                Form::Plain => quote_spanned!(span=> #len(&#constant)),
+                Form::Traced => quote_spanned!(span=> #len(__k, #constant)),
+            };
+        }
         match self.form {
             Form::Plain => quote_spanned!(span=> #len(&#of)),
             Form::Traced => quote_spanned!(span=> #len(__k, #of)),
         }
     }
 
-    fn arguments(&mut self, arguments: &Arguments) -> Vec<TokenStream> {
+    pub(super) fn arguments(&mut self, arguments: &Arguments) -> Vec<TokenStream> {
         arguments
             .iter()
             .map(|argument| self.expression(argument))
@@ -354,13 +375,8 @@ impl Body<'_> {
             return self.refuse(path, why);
         }
         let alone = (path.path.segments.len() == 1).then_some(last).flatten();
-        let of_cubes = OF_CUBES
-            .iter()
-            .find(|(name, _)| alone.as_deref() == Some(name));
-        if let Some((name, wanted)) = of_cubes {
-            return self.of_cube(it, path, (name, *wanted));
-        }
-        self.helper(it, &path.path)
+        let of_cubes = alone.and_then(|name| self.together(it, &path.path, &name));
+        of_cubes.unwrap_or_else(|| self.helper(it, &path.path))
     }
 
     fn thread(&mut self, span: Span) -> TokenStream {
@@ -372,37 +388,6 @@ impl Body<'_> {
             Form::Plain => quote_spanned!(span=> __thread.number()),
             Form::Traced => quote_spanned!(span=> __number),
         }
-    }
-
-    /// Rewrites a function of threads that work together.
-    fn of_cube(
-        &mut self,
-        it: &ExprCall,
-        path: &ExprPath,
-        (name, wanted): (&str, usize),
-    ) -> TokenStream {
-        let span = it.span();
-        if self.function.cube.is_none() {
-            let why = format!(
-                "`{name}` is for threads that work together: declare their number, `#[kernel(cube = 256)]`"
-            );
-            return self.refuse(it, why);
-        }
-        if it.args.len() != wanted {
-            let why = format!("`{name}` takes {wanted} arguments, got {}", it.args.len());
-            return self.refuse(it, why);
-        }
-        let function = self.path(span, name);
-        let generics = match &path.path.segments[0].arguments {
-            PathArguments::AngleBracketed(arguments) => Some(arguments),
-            _ => None,
-        };
-        let generics = generics.map(|arguments| {
-            let arguments = &arguments.args;
-            quote!(::<#arguments>)
-        });
-        let arguments = self.arguments(&it.args);
-        quote_spanned!(span=> #function #generics(__k #(, #arguments)*))
     }
 
     /// Rewrites a method of a struct.

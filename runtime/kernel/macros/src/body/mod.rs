@@ -8,6 +8,7 @@ mod expression;
 mod memory;
 mod pattern;
 mod say;
+mod together;
 
 use std::fmt::Display;
 
@@ -42,6 +43,8 @@ pub(crate) struct Body<'a> {
     errors: Option<Error>,
     /// Whether the body has `return`.
     pub(crate) returns: bool,
+    /// The name of the shared array that is being declared.
+    shared_name: Option<syn::Ident>,
     /// The axes of the launch, if the body or the attribute tells: the names in `let [row, column] = position();`.
     pub(crate) axes: Option<usize>,
 }
@@ -70,6 +73,7 @@ impl<'a> Body<'a> {
             known,
             errors: None,
             returns: false,
+            shared_name: None,
             axes: function.cube.as_ref().map(Vec::len),
         }
     }
@@ -217,7 +221,7 @@ impl<'a> Body<'a> {
         if let Some(positions) = self.positions(pattern, &init.expr) {
             return positions;
         }
-        let value = self.expression(&init.expr);
+        let value = self.declared(pattern, &init.expr);
         let (bound, variables) = self.bind(pattern);
         self.bind_shared(pattern, &init.expr);
         // Plain bodies bind as the text does.
@@ -228,6 +232,23 @@ impl<'a> Body<'a> {
         quote_spanned!(span=> let #bound #of = #value; #fresh)
     }
 
+    /// Rewrites the value of a `let`, whose names shared arrays have.
+    fn declared(&mut self, pattern: &Pat, value: &Expr) -> TokenStream {
+        match (pattern, value) {
+            (Pat::Tuple(names), Expr::Tuple(values)) if names.elems.len() == values.elems.len() => {
+                let parts = names.elems.iter().zip(&values.elems);
+                let parts: Vec<_> = parts
+                    .map(|(pattern, value)| self.declared(pattern, value))
+                    .collect();
+                quote_spanned!(value.span()=> (#(#parts,)*))
+            }
+            _ => {
+                self.shared_name = together::name_of_shared(pattern, value).cloned();
+                self.expression(value)
+            }
+        }
+    }
+
     /// Rewrites `let [row, column] = position();`, and likewise those of cubes.
     fn positions(&mut self, pattern: &Pat, value: &Expr) -> Option<TokenStream> {
         let Expr::Call(call) = value else {
@@ -236,14 +257,16 @@ impl<'a> Body<'a> {
         let all = ["position", "position_in_cube", "cube_position"];
         let function = all.into_iter().find(|name| is_named(&call.func, name))?;
         let span = call.span();
-        let refused = match (pattern, &self.function.cube) {
-            _ if !self.function.is_kernel() => {
+        let in_cube = function != "position";
+        let refused = match pattern {
+            _ if in_cube && !self.function.works_together() => Some(format!(
+                "`{function}` is for threads that work together: {}",
+                self.how_to_work_together("[16, 16]")
+            )),
+            _ if !in_cube && !self.function.is_kernel() => {
                 Some("a helper function gets numbers from its caller: pass the position".to_owned())
             }
-            (_, None) if function != "position" => Some(format!(
-                "`{function}` is for threads that work together: declare their number, `#[kernel(cube = [16, 16])]`"
-            )),
-            (Pat::Slice(names), _) if (1..=3).contains(&names.elems.len()) => {
+            Pat::Slice(names) if (1..=3).contains(&names.elems.len()) => {
                 let axes = names.elems.len();
                 let declared = *self.axes.get_or_insert(axes);
                 (declared != axes).then(|| {
@@ -277,20 +300,6 @@ impl<'a> Body<'a> {
             Form::Plain => quote_spanned!(span=> let [#(#parts),*] = __thread.position();),
             Form::Traced => quote_spanned!(span=> let [#(#parts),*] = #position(__k);),
         })
-    }
-
-    /// Binds the names of arrays that the threads of a cube share.
-    fn bind_shared(&mut self, pattern: &Pat, value: &Expr) {
-        match (pattern, value) {
-            (Pat::Ident(name), Expr::Call(call)) if is_named(&call.func, "shared") => {
-                self.scopes.bind(&name.ident, Local::Shared);
-            }
-            (Pat::Tuple(names), Expr::Tuple(values)) => {
-                let parts = names.elems.iter().zip(&values.elems);
-                parts.for_each(|(pattern, value)| self.bind_shared(pattern, value));
-            }
-            _ => {}
-        }
     }
 
     /// Rewrites `let x;`, which is set later.

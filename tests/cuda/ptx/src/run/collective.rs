@@ -1,6 +1,6 @@
 //! Collectives of a warp: the lanes wait for each other, and then the operation is performed for all of them.
 
-use crate::instruction::{Action, Collective, Shuffle};
+use crate::instruction::{Action, Collective, Reduction, Shuffle};
 use crate::run::{Block, LANES, State, Thread};
 use crate::{Fault, Trap};
 
@@ -69,6 +69,30 @@ impl Block<'_, '_> {
                     }
                 }
             }
+            Collective::Reduce {
+                by,
+                is_signed,
+                target,
+                operand,
+            } => {
+                // Signed numbers keep their order with the sign flipped.
+                let flip = if is_signed && by != Reduction::Add {
+                    1 << 31
+                } else {
+                    0
+                };
+                let values = members.iter();
+                let values = values.map(|lane| self.value(&warp[*lane], operand) as u32 ^ flip);
+                let combined = values.reduce(|a, b| match by {
+                    Reduction::Add => a.wrapping_add(b),
+                    Reduction::Min => a.min(b),
+                    Reduction::Max => a.max(b),
+                });
+                let combined = combined.unwrap_or_default() ^ flip;
+                for lane in members {
+                    warp[*lane].registers[target] = combined.into();
+                }
+            }
         }
         for lane in members {
             warp[*lane].go_on();
@@ -84,6 +108,8 @@ fn source_lane(how: Shuffle, lane: usize, by: u64, bounds: u64) -> (usize, bool)
     let last = (lane & segment) | (clamp & !segment);
     let (from, within) = match how {
         Shuffle::Down => (lane + by, lane + by <= last),
+        Shuffle::Up => (lane - by, lane - by >= last),
+        Shuffle::Xor => (lane ^ by, (lane ^ by) <= last),
         Shuffle::Index => {
             let from = (lane & segment) | (by & !segment);
             (from, from <= last)
@@ -105,9 +131,14 @@ mod tests {
         assert_eq!(source_lane(Shuffle::Down, 3, 4, 31), (7, true));
         assert_eq!(source_lane(Shuffle::Down, 30, 4, 31), (30, false));
         assert_eq!(source_lane(Shuffle::Index, 9, 33, 31), (1, true));
+        assert_eq!(source_lane(Shuffle::Up, 5, 4, 0), (1, true));
+        assert_eq!(source_lane(Shuffle::Up, 3, 4, 0), (3, false));
+        assert_eq!(source_lane(Shuffle::Xor, 9, 3, 31), (10, true));
         // Segments of eight lanes.
         let bounds = 31 | 24 << 8;
         assert_eq!(source_lane(Shuffle::Index, 9, 3, bounds), (11, true));
         assert_eq!(source_lane(Shuffle::Down, 14, 3, bounds), (14, false));
+        assert_eq!(source_lane(Shuffle::Up, 9, 1, 24 << 8), (8, true));
+        assert_eq!(source_lane(Shuffle::Up, 8, 1, 24 << 8), (8, false));
     }
 }

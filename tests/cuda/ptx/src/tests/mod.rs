@@ -326,7 +326,7 @@ fn unsupported_text_is_an_error_with_its_line() {
         ("{ bra INNER; } { INNER: }", "INNER"),
         ("call helper;", "helper"),
         ("bar.sync 0, 64;", "barriers of all threads"),
-        ("shfl.sync.up.b32 %r1, %r2, 1, 0, -1;", "shuffle mode"),
+        ("shfl.sync.left.b32 %r1, %r2, 1, 0, -1;", "shuffle mode"),
         ("atom.global.inc.u32 %r1, [%rd1], 7;", "atomic operation"),
         ("cvt.rn.f16x2.f32 %r1, %f1, %f2;", "f16x2"),
         ("membar.gl;", "`membar.gl`"),

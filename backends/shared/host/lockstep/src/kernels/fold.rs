@@ -1,11 +1,12 @@
-//! Reductions of the threads of a cube or a row.
+//! Reductions of the threads of a cube or a subgroup.
 
 use std::marker::PhantomData;
 
 use millstream_ir::scalar::arith::Number;
+use millstream_ir::ssa::SUBGROUP_MAX;
 use millstream_ir::{DType, ReduceOp};
 use millstream_loops::level::{Arithmetic, Kernel, Level, Loop, usual_kernel};
-use millstream_loops::operation::{Add, Max, Min, Mul, Operation, tile};
+use millstream_loops::operation::{Add, Max, Min, Mul, Operation, tile, tile_mut};
 
 use super::{match_type, with_long};
 
@@ -50,32 +51,75 @@ impl<T: Number, O: Operation<T, Out = T>> Loop for Fold<T, O> {
     }
 }
 
+/// Combines the elements of each subgroup by a tree, as [`millstream_ir::ssa::reduced`], and writes the result to all of them.
+/// `b` is the width of a subgroup, `usize`.
+struct Trees<T, O>(PhantomData<(T, O)>);
+
+impl<T: Number, O: Operation<T, Out = T>> Loop for Trees<T, O> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a, width) = unsafe {
+            (
+                tile_mut::<T>(d, n),
+                tile::<T>(a, n),
+                b.cast::<usize>().read(),
+            )
+        };
+        let subgroups = d.chunks_exact_mut(width).zip(a.chunks_exact(width));
+        for (d, a) in subgroups {
+            let mut values = [T::ZERO; SUBGROUP_MAX as usize];
+            values[..width].copy_from_slice(a);
+            let mut half = width / 2;
+            while half > 0 {
+                for lane in 0..half {
+                    values[lane] = O::of::<A>(values[lane], values[lane + half]);
+                }
+                half /= 2;
+            }
+            d.fill(values[0]);
+        }
+    }
+}
+
+/// Returns the loop of a reduction, if the type has one. `$kind` is `Fold` or `Trees`.
+macro_rules! reduction {
+    ($kind:ident, $op:expr, $dtype:expr, $level:expr) => {{
+        fn of<T: Number, O: Operation<T, Out = T>>(level: Level) -> Option<Kernel> {
+            usual_kernel::<$kind<T, O>>(level)
+        }
+        macro_rules! typed {
+                    ($by:ident) => {
+                        match $dtype {
+                            DType::F32 => of::<f32, $by>($level),
+                            DType::F64 => of::<f64, $by>($level),
+                            _ => with_long!($dtype, T => of::<T, $by>($level)),
+                        }
+                    };
+                }
+        macro_rules! sized {
+                    ($by:ident) => {
+                        match_type!($dtype, T => of::<T, $by>($level);
+                            DType::F64 => f64, DType::F32 => f32, DType::I64 | DType::U64 => u64,
+                            DType::I32 | DType::U32 => u32; else None)
+                    };
+                }
+        match $op {
+            ReduceOp::Sum => sized!(Add),
+            ReduceOp::Prod => sized!(Mul),
+            ReduceOp::Min => typed!(Min),
+            ReduceOp::Max => typed!(Max),
+            _ => None,
+        }
+    }};
+}
+
 /// Returns the loop of a reduction to one element, if the type has one.
 pub(crate) fn fold(op: ReduceOp, dtype: DType, level: Level) -> Option<Kernel> {
-    fn of<T: Number, O: Operation<T, Out = T>>(level: Level) -> Option<Kernel> {
-        usual_kernel::<Fold<T, O>>(level)
-    }
-    macro_rules! typed {
-        ($op:ident) => {
-            match dtype {
-                DType::F32 => of::<f32, $op>(level),
-                DType::F64 => of::<f64, $op>(level),
-                _ => with_long!(dtype, T => of::<T, $op>(level)),
-            }
-        };
-    }
-    macro_rules! sized {
-        ($op:ident) => {
-            match_type!(dtype, T => of::<T, $op>(level);
-                DType::F64 => f64, DType::F32 => f32, DType::I64 | DType::U64 => u64,
-                DType::I32 | DType::U32 => u32; else None)
-        };
-    }
-    match op {
-        ReduceOp::Sum => sized!(Add),
-        ReduceOp::Prod => sized!(Mul),
-        ReduceOp::Min => typed!(Min),
-        ReduceOp::Max => typed!(Max),
-        _ => None,
-    }
+    reduction!(Fold, op, dtype, level)
+}
+
+/// Returns the loop of a reduction of each subgroup, if the type has one.
+pub(crate) fn trees(op: ReduceOp, dtype: DType, level: Level) -> Option<Kernel> {
+    reduction!(Trees, op, dtype, level)
 }

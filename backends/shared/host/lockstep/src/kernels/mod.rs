@@ -18,7 +18,7 @@ mod map;
 mod place;
 
 pub(crate) use cast::cast;
-pub(crate) use fold::fold;
+pub(crate) use fold::{fold, trees};
 pub(crate) use map::{Choice, advance, binary, compare, fma, random, select, unary};
 pub(crate) use millstream_loops::level::Kernel;
 pub(crate) use place::{Counted, blend, fill, masks, ramp, rows};

@@ -92,6 +92,11 @@ fn walk(steps: &mut Steps, visitor: &mut impl Visitor) {
                 operands.iter_mut().for_each(|of| visitor.operand(of));
                 to.iter_mut().for_each(|to| visitor.operand(to));
             }
+            Step::Shuffle { to, of, by, .. } => {
+                visitor.operand(to);
+                visitor.operand(of);
+                visitor.operand(by);
+            }
             Step::Say(said) => {
                 let values = said.values.iter_mut();
                 values.for_each(|(_, value)| visitor.operand(value));

@@ -1,6 +1,6 @@
 //! Operations on values.
 
-use millstream_ir::ssa::{Axis, Op, Position, Scope, Type, ValueId};
+use millstream_ir::ssa::{Axis, Op, Position, Scope, Shuffle, Type, ValueId};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
 use super::{Lane, Lower};
@@ -39,6 +39,7 @@ impl Lower<'_> {
             Op::Bits(a) => self.values[*a as usize].clone(),
             Op::Reduce(scope, op, a) => vec![self.reduce(*scope, *op, *a)],
             Op::Atomic(op, memory, at) => vec![self.atomic(value, *op, *memory, *at)],
+            Op::Shuffle(from, width, a, by) => vec![self.shuffle(*from, *width, [*a, *by])],
             _ => lanes.map(|lane| self.lane(of.dtype, op, lane)).collect(),
         }
     }
@@ -394,32 +395,49 @@ impl Lower<'_> {
 
     fn reduce(&mut self, scope: Scope, op: ReduceOp, a: ValueId) -> Lane {
         let dtype = self.type_of(a).dtype;
-        let width = self.function.threads[0] as usize;
-        if scope == Scope::Row && width == 1 {
-            return self.get((a, 0));
-        }
         let of = self.operand((a, 0));
         let of = self.filled(of, dtype);
-        let (to, row, lane) = match scope {
+        let (to, subgroup, lane) = match scope {
             Scope::Cube => {
                 let place = self.new_scalar(self.open.len() - 1);
                 (Operand::scalar(place), None, Lane::Scalar(place))
             }
-            Scope::Row => {
+            Scope::Subgroup(width) => {
                 let to = self.new_column(dtype);
                 (to, Some(width), Lane::Column(to))
             }
         };
         let by = scalar::combines(op).and_then(|by| scalar::binary(by, dtype));
-        let run = kernels::fold(op, dtype, self.level).ok_or_else(|| by.expect(CHECKED));
+        let run = match scope {
+            Scope::Cube => kernels::fold(op, dtype, self.level),
+            Scope::Subgroup(_) => kernels::trees(op, dtype, self.level),
+        };
+        let run = run.ok_or_else(|| by.expect(CHECKED));
         self.emit(Step::Reduce {
-            row,
+            subgroup,
             run,
             to,
             size: dtype.size(),
             of,
         });
         lane
+    }
+
+    fn shuffle(&mut self, from: Shuffle, width: u32, [a, by]: [ValueId; 2]) -> Lane {
+        let of = self.operand((a, 0));
+        if of.is_scalar() {
+            return self.get((a, 0));
+        }
+        let by = self.operand((by, 0));
+        let to = self.new_column(self.type_of(a).dtype);
+        self.emit(Step::Shuffle {
+            from,
+            width,
+            to,
+            of,
+            by,
+        });
+        Lane::Column(to)
     }
 }
 

@@ -36,6 +36,8 @@ macro_rules! by_size {
     };
 }
 
+pub(super) use by_size;
+
 /// Returns the bits of an element of the cube's own memory. Of a scalar, whose size is 0, there are 64.
 ///
 /// # Safety

@@ -8,6 +8,7 @@
 //! | `access`, `loads`, `stores` | accesses: their bounds, loads, stores and atomic operations |
 //! | `elements`, `copies` | the loops of accesses |
 //! | `say` | what threads print, and failed assertions |
+//! | `together` | reductions and shuffles |
 
 mod access;
 mod active;
@@ -19,6 +20,7 @@ mod loads;
 mod ramps;
 mod say;
 mod stores;
+mod together;
 
 use millstream_ir::scalar;
 use millstream_ir::ssa::{Axis, Position};
@@ -241,12 +243,19 @@ impl Machine<'_> {
             } => self.atomic(access, (*op, *dtype), *operands, *to, active),
             Step::Say(said) => self.say(said, active),
             Step::Reduce {
-                row,
+                subgroup,
                 run,
                 size,
                 to,
                 of,
-            } => self.reduce(*row, *run, *size, [*to, *of]),
+            } => self.reduce(*subgroup, *run, *size, [*to, *of]),
+            Step::Shuffle {
+                from,
+                width,
+                to,
+                of,
+                by,
+            } => self.shuffle(*from, *width as usize, *to, [*of, *by]),
             _ => unreachable!("`block` executes control flow"),
         }
     }
@@ -299,36 +308,6 @@ impl Machine<'_> {
         } else {
             // SAFETY: as in `map`.
             unsafe { d.copy_from_nonoverlapping(a, n * to.size as usize) };
-        }
-    }
-
-    /// Reduces the values of all threads of the cube, or of each row. All threads are active, which the verifier ensures.
-    fn reduce(
-        &self,
-        row: Option<usize>,
-        run: Result<Kernel, fn(u64, u64) -> u64>,
-        size: usize,
-        [to, of]: [Operand; 2],
-    ) {
-        let width = row.unwrap_or(self.threads);
-        for first in (0..self.threads).step_by(width) {
-            let mut folded = 0_u64;
-            let a = self.pointer(of, first);
-            match run {
-                // SAFETY: as in `map`; the result is one element.
-                Ok(run) => unsafe { run((&raw mut folded).cast(), a, a, a, width) },
-                Err(f) => {
-                    let values = (first..first + width).map(|thread| self.bits(of, thread));
-                    folded = values.reduce(f).unwrap_or_default();
-                }
-            }
-            if to.is_scalar() {
-                self.set(to.place, folded);
-                continue;
-            }
-            let (d, a) = (self.pointer(to, first), (&raw const folded).cast());
-            // SAFETY: as in `map`.
-            unsafe { self.code.loops.fill[log2(size)](d, a, a, a, width) };
         }
     }
 

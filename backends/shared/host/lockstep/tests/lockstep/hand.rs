@@ -36,6 +36,11 @@ fn panic_message(function: &Function, buffer: Vec<u8>, words: &[u64]) -> String 
 #[case::transpose(functions::transpose())]
 #[case::reductions(functions::reductions([8, 2, 3]))]
 #[case::wide_reductions(functions::reductions([96, 1, 1]))]
+#[case::shuffles(functions::shuffles(DType::F32, [8, 2, 3], 4))]
+#[case::wide_shuffles(functions::shuffles(DType::U16, [96, 1, 1], 32))]
+#[case::narrow_shuffles(functions::shuffles(DType::I64, [6, 5, 1], 2))]
+#[case::subgroup_sums(functions::subgroup_sums([96, 1, 1], 32))]
+#[case::narrow_sums(functions::subgroup_sums([8, 3, 1], 8))]
 #[case::additions(functions::additions(DType::F32))]
 #[case::wide_additions(functions::additions(DType::I64))]
 #[case::atomics(control::atomics(DType::I32))]
@@ -128,7 +133,7 @@ fn threads_diverge_and_reconverge() {
     let sum = shared.get(-me + 15) + k.cube() * 10_000;
     out.set(
         me + k.cube() * 16,
-        sum + turns.get().reduce_row(ReduceOp::Max) * 1_000_000,
+        sum + turns.get().reduce_subgroup(8, ReduceOp::Max) * 1_000_000,
     );
     let function = k.build().unwrap();
     let after = run(&function, [2, 1, 1], &[vec![0; 8 * 32]], &[]);
