@@ -120,6 +120,17 @@ fn beyond(y: &mut [f32]) {
     y[thread() + 1] = 1.0; // beyond: store
 }
 
+/// Loads an element that no thread has stored, behind a barrier.
+#[kernel(cube = 32)]
+fn unset(x: &[u32], y: &mut [u32]) {
+    let part = shared::<u32, 33>();
+    let counts = shared::<Atomic<u32>, 1>();
+    counts[0].store(0);
+    part[thread_in_cube()] = x[thread()];
+    barrier();
+    y[thread()] = part[thread_in_cube() + 1] + counts[0].load(); // unset: load
+}
+
 /// Returns the number of the line that ends with this comment.
 fn line_of(comment: &str) -> u32 {
     let text = include_str!("races.rs");
@@ -279,7 +290,7 @@ fn report_names_the_element_both_threads_and_what_to_do() {
     let message = |a, b| {
         format!(
             "kernel `last`: race for `y[0]`: thread {a} of cube 0 stores it at {line}, and thread {b} of cube 0 stores it at {line}, \
-             which is a race even if both store the same value; use atomics, or let each thread have its own element"
+             which is a race even if both store the same value; use atomics, let each thread have its own element, or store to another buffer"
         )
     };
     let found: Vec<String> = found.iter().map(Violation::to_string).collect();
@@ -306,6 +317,27 @@ fn seeds_choose_the_order_of_threads() {
     lasts.sort_unstable();
     lasts.dedup();
     assert!(pairs.len() > 3 && lasts.len() > 3, "{pairs:?}, {lasts:?}");
+}
+
+#[test]
+fn load_of_what_no_thread_of_the_cube_has_stored_is_reported_by_any_seed() {
+    for seed in SEEDS {
+        let launch: Launch = |stream, x, y| unset(x, y).launch(stream, 64);
+        let (output, found) = run(Sim::seed(seed), launch);
+        let line = line_of("unset: load");
+        let [Violation::Kernel { mistake, .. }] = &found[..] else {
+            panic!("seed {seed}: {found:?}");
+        };
+        let message = mistake.to_string();
+        let load = format!("thread 31 of cube 0 loads it at tests/rust_kernels/races.rs:{line}");
+        let load = [load.clone(), load.replace("cube 0", "cube 1")];
+        assert!(
+            message.starts_with("`part[32]` has no value yet"),
+            "{message}"
+        );
+        assert!(load.iter().any(|load| message.contains(load)), "{message}");
+        assert!(output.unwrap_err().to_string().contains(&message));
+    }
 }
 
 #[rstest]

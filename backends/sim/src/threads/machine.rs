@@ -119,6 +119,15 @@ impl Machine<'_> {
 
     /// Lets the threads, each of which waits or has ended, meet. Returns `false` if all have ended.
     fn meet(&mut self, threads: &mut [Thread]) -> Ran<bool> {
+        if let Some(races) = &self.races
+            && let Some((array, index, access)) = races.unset()
+        {
+            return Err(Box::new(KernelMistake::Unset {
+                memory: self.code.function.shared[array].name.as_str().into(),
+                index,
+                load: self.site(races, AccessKind::Load, access),
+            }));
+        }
         let at = threads[0].at;
         if let Some(other) = threads.iter().find(|thread| thread.at != at) {
             let place = |thread: &Thread| (thread.index, self.code.line(thread.at));
@@ -402,19 +411,25 @@ impl Machine<'_> {
         let Some(earlier) = found else {
             return Ok(());
         };
-        let place = |(kind, access): (AccessKind, Access)| ThreadAccess {
+        let Some(races) = &self.races else {
+            return Ok(());
+        };
+        Err(Box::new(KernelMistake::Race {
+            first: self.site(races, earlier.0, earlier.1),
+            second: self.site(races, kind, access),
+            memory: self.name(memory),
+            index,
+        }))
+    }
+
+    fn site(&self, races: &Races, kind: AccessKind, access: Access) -> ThreadAccess {
+        ThreadAccess {
             cube: races.cube_of(access),
             thread: access.thread,
             kind,
             line: self.code.line(access.step as usize),
             statement: access.step as usize,
-        };
-        Err(Box::new(KernelMistake::Race {
-            first: place(earlier),
-            second: place((kind, access)),
-            memory: self.name(memory),
-            index,
-        }))
+        }
     }
 
     fn name(&self, memory: Memory) -> Arc<str> {

@@ -41,9 +41,13 @@ impl AccessKind {
 
     /// Returns `true` if two accesses of these kinds need an order: one may store, and one is not atomic.
     pub(super) fn conflicts(self, other: Self) -> bool {
-        let may_store = |kind| matches!(kind, Self::Store | Self::Atomic);
         let is_atomic = |kind| matches!(kind, Self::Atomic | Self::AtomicLoad);
-        (may_store(self) || may_store(other)) && !(is_atomic(self) && is_atomic(other))
+        !(self.only_loads() && other.only_loads()) && !(is_atomic(self) && is_atomic(other))
+    }
+
+    /// Returns `true` if such an access never stores.
+    pub(super) fn only_loads(self) -> bool {
+        matches!(self, Self::Load | Self::AtomicLoad)
     }
 
     fn verb(self) -> &'static str {
@@ -96,6 +100,15 @@ pub enum KernelMistake {
         /// The other access.
         second: ThreadAccess,
     },
+    /// A load of an element of a shared array that no thread of the cube has stored: it could have any value.
+    Unset {
+        /// The shared array.
+        memory: Arc<str>,
+        /// The index of the element.
+        index: usize,
+        /// The load.
+        load: ThreadAccess,
+    },
     /// An access to an element that does not exist.
     OutOfBounds {
         /// The buffer or the array.
@@ -147,7 +160,9 @@ impl KernelMistake {
         };
         match first.cube == second.cube && !is_one_line {
             true => "put `barrier()` between them",
-            false => "use atomics, or let each thread have its own element",
+            false => {
+                "use atomics, let each thread have its own element, or store to another buffer"
+            }
         }
     }
 }
@@ -167,6 +182,14 @@ impl fmt::Display for KernelMistake {
                 }
                 write!(f, "; {}", Self::remedy(first, second))
             }
+            Self::Unset {
+                memory,
+                index,
+                load,
+            } => write!(
+                f,
+                "`{memory}[{index}]` has no value yet, and {load}; a shared array begins with any values, store it first"
+            ),
             Self::OutOfBounds {
                 memory,
                 index,
@@ -179,7 +202,10 @@ impl fmt::Display for KernelMistake {
                     f,
                     "`{access}` is out of bounds, `{memory}` has {len} elements"
                 )?;
-                line.as_ref().map_or(Ok(()), |line| write!(f, ": {line}"))
+                if let Some(line) = line {
+                    write!(f, ": {line}")?;
+                }
+                f.write_str("; compare the index with the length first")
             }
             Self::Misaligned {
                 memory,

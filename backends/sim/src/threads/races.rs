@@ -97,6 +97,15 @@ impl Element {
     }
 }
 
+impl Element {
+    /// Returns whether an access may have stored the element in this interval or a later one.
+    fn is_stored_since(&self, interval: NonZeroU64) -> bool {
+        let kinds = AccessKind::ALL.into_iter().zip(&self.0);
+        let mut stores = kinds.filter(|(kind, _)| !kind.only_loads());
+        stores.any(|(_, recent)| recent.last.is_some_and(|last| last.interval >= interval))
+    }
+}
+
 /// Elements of a page. A page is allocated at the first access to one of them.
 const PAGE: usize = 256;
 
@@ -152,6 +161,9 @@ pub(super) struct Races {
     region_of: Vec<usize>,
     /// The elements of shared arrays.
     shared: Vec<Vec<Element>>,
+    /// The first load in this interval of an element of a shared array that no thread of the cube has stored: the array, the
+    /// index, and the access.
+    unset: Option<(usize, usize, Access)>,
     interval: NonZeroU64,
     /// The cubes so far: the first interval of each, and its index.
     cubes: Vec<(NonZeroU64, u64)>,
@@ -165,6 +177,7 @@ impl Races {
             regions,
             region_of,
             shared: shared.map(|len| vec![Element::default(); len]).collect(),
+            unset: None,
             interval: NonZeroU64::MIN,
             cubes: Vec::new(),
         }
@@ -222,7 +235,22 @@ impl Races {
         kind: AccessKind,
         access: Access,
     ) -> Option<(AccessKind, Access)> {
-        self.shared[array][index].access(kind, access, NonZeroU64::MIN)
+        let element = &mut self.shared[array][index];
+        let racing = element.access(kind, access, NonZeroU64::MIN);
+        let cube = self
+            .cubes
+            .last()
+            .map_or(NonZeroU64::MIN, |(first, _)| *first);
+        if racing.is_none() && kind.only_loads() && !element.is_stored_since(cube) {
+            self.unset.get_or_insert((array, index, access));
+        }
+        racing
+    }
+
+    /// Returns the load in this interval of an element that no thread has stored. To be asked at the end of the interval: if
+    /// another thread stores the element in the interval, the two race, which is reported instead.
+    pub(super) fn unset(&self) -> Option<(usize, usize, Access)> {
+        self.unset
     }
 }
 

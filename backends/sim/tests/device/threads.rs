@@ -169,7 +169,7 @@ fn misaligned_access_ends_the_launch() {
     assert!(after.unwrap_err().to_string().contains(message));
 }
 
-/// Shared arrays are undefined at first.
+/// Shared arrays are undefined at first. Without checks, such a load is no error.
 #[test]
 fn shared_arrays_hold_other_garbage_with_each_seed() {
     let mut seen = BTreeSet::new();
@@ -177,7 +177,8 @@ fn shared_arrays_hold_other_garbage_with_each_seed() {
         let k = Builder::new("over", [1, 1, 1]);
         let (_, y) = (k.read("x", DType::U32), k.update("y", DType::U32));
         y.set(0, k.shared("part", DType::U32, 4).get(1));
-        let (after, _) = run_over_one_buffer(k.build().unwrap(), Sim::seed(seed));
+        let sim = Sim::seed(seed).checks(Checks::Off);
+        let (after, _) = run_over_one_buffer(k.build().unwrap(), sim);
         seen.insert(after.unwrap()[0]);
     }
     assert!(seen.len() > 3, "{seen:?}");

@@ -159,7 +159,9 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
             ::millstream::__kernel::call::native::<Self::Key>()
         )),
     };
-    let changed = function.buffers().find(|(_, _, mode)| *mode != Mode::Read);
+    // What changes by atomic operations has no element for each thread, such as the bins of a histogram.
+    let mut buffers = function.buffers();
+    let changed = buffers.find(|(_, _, mode)| !matches!(mode, Mode::Read | Mode::Atomic));
     let each = changed.filter(|_| axes == 1).map(|(buffer, ..)| {
         let doc =
             format!("Launches `{name}` with a thread for each element of `{buffer}` on a stream.");

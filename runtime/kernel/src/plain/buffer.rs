@@ -38,7 +38,9 @@ pub struct At {
 #[inline(never)]
 fn out_of_bounds(at: &At, index: usize, len: usize) -> ! {
     let At { name, file, line } = at;
-    panic!("`{name}[{index}]` is out of bounds, `{name}` has {len} elements: {file}:{line}")
+    panic!(
+        "`{name}[{index}]` is out of bounds, `{name}` has {len} elements: {file}:{line}; compare the index with the length first"
+    )
 }
 
 /// Memory whose length a kernel may ask for.

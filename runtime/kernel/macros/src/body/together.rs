@@ -89,6 +89,8 @@ impl Body<'_> {
             let why = "a shared array has a type and a number of elements: `shared::<f32, 256>()`";
             return self.refuse(it, why);
         };
+        // The elements of every shared array may be changed by atomic operations.
+        let of = of_atomic(of).unwrap_or(of);
         let (span, shared) = (it.span(), self.path(it.func.span(), "shared"));
         let name = self.shared_name.take();
         let name = name.map_or_else(|| "shared".to_owned(), |name| name.to_string());
@@ -108,6 +110,22 @@ impl Body<'_> {
                 }
             }
         }
+    }
+}
+
+/// Returns the `T` of `Atomic<T>`.
+fn of_atomic(of: &GenericArgument) -> Option<&GenericArgument> {
+    let GenericArgument::Type(syn::Type::Path(path)) = of else {
+        return None;
+    };
+    let atomic = path
+        .path
+        .segments
+        .last()
+        .filter(|it| it.ident == "Atomic")?;
+    match &atomic.arguments {
+        PathArguments::AngleBracketed(generics) => generics.args.first(),
+        _ => None,
     }
 }
 

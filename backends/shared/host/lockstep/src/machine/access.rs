@@ -63,9 +63,13 @@ impl Machine<'_> {
     #[cold]
     fn out_of_bounds(&self, access: &Access, memory: Memory, index: i64) -> ! {
         let (name, site) = self.site(access);
-        let (lanes, len) = (access.lanes, memory.len);
+        let (last, len) = (index.saturating_add(access.lanes as i64), memory.len);
+        let access = match access.lanes {
+            1 => index.to_string(),
+            _ => format!("{index}..{last}"),
+        };
         panic!(
-            "access `{name}[{index}]` of width {lanes} is out of bounds, `{name}` has {len} elements, in {site}; compare the index with the length first"
+            "`{name}[{access}]` is out of bounds, `{name}` has {len} elements, in {site}; compare the index with the length first"
         )
     }
 

@@ -109,7 +109,7 @@ fn access_out_of_bounds_names_its_line() {
     k.check_bounds();
     // The length of the launch word is too great: the CPU compares with that of the buffer.
     let message = panic_message(&k.build().unwrap(), vec![0; 8 * 4], &[100]);
-    let why = "access `x[9]` of width 1 is out of bounds, `x` has 4 elements, in kernel `k` at src/a.rs:12;";
+    let why = "`x[9]` is out of bounds, `x` has 4 elements, in kernel `k` at src/a.rs:12;";
     assert!(message.starts_with(why), "{message}");
 }
 
@@ -146,8 +146,8 @@ fn threads_diverge_and_reconverge() {
 }
 
 #[rstest]
-#[case(4, "access `x[4]` of width 1 is out of bounds, `x` has 4 elements")]
-#[case(-1, "access `x[-1]` of width 1 is out of bounds, `x` has 4 elements")]
+#[case(4, "`x[4]` is out of bounds, `x` has 4 elements")]
+#[case(-1, "`x[-1]` is out of bounds, `x` has 4 elements")]
 #[case(i64::MIN, "is out of bounds, `x` has 4 elements")]
 fn access_out_of_bounds_panics(#[case] index: i64, #[case] why: &str) {
     for writes in [true, false] {
@@ -174,7 +174,7 @@ fn access_out_of_bounds_panics(#[case] index: i64, #[case] why: &str) {
 #[case(
     4,
     Some(
-        "access `x[4]` of width 2 is out of bounds, `x` has 5 elements, in kernel `k`; compare the index with the length first"
+        "`x[4..6]` is out of bounds, `x` has 5 elements, in kernel `k`; compare the index with the length first"
     )
 )]
 fn misaligned_wide_access_panics(#[case] index: u64, #[case] why: Option<&str>) {
