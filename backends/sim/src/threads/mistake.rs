@@ -42,7 +42,7 @@ impl AccessKind {
     /// Returns `true` if two accesses of these kinds need an order: one may store, and one is not atomic.
     pub(super) fn conflicts(self, other: Self) -> bool {
         let is_atomic = |kind| matches!(kind, Self::Atomic | Self::AtomicLoad);
-        !(self.only_loads() && other.only_loads()) && !(is_atomic(self) && is_atomic(other))
+        !(self.only_loads() && other.only_loads() || is_atomic(self) && is_atomic(other))
     }
 
     /// Returns `true` if such an access never stores.

@@ -23,7 +23,7 @@ pub(super) fn check(function: &Function) -> Result<(), ProgramError> {
     match Analysis::of(function).divergent_barrier {
         None => Ok(()),
         Some((stmt, line)) => Err(ProgramError::new(format!(
-            "only some threads of a cube may reach {}: conditions and bounds around it, and those of a `break`, `continue` or `return` before it, must be the same for all",
+            "only some threads of a cube may reach {}: conditions and bounds around it, and those of a `break`, `continue` or `return` before it, must be the same for all; put only loads and stores into the branch",
             function.quoted(stmt, line)
         ))),
     }

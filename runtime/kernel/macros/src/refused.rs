@@ -57,7 +57,7 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
         "step_by" | "rev" => "a loop has its range in parentheses: `for i in (0..n).step_by(2)`",
         "map" | "filter" | "fold" | "and_then" | "then" | "then_some" => CLOSED,
         "unwrap" | "expect" | "unwrap_or" | "unwrap_or_default" | "ok" | "is_some" | "is_none" => {
-            "kernels have no enums: compute the value itself"
+            "kernels have no enums: compare an index with the length, cast a number with `as`"
         }
         "push" | "pop" | "to_vec" | "collect" | "to_string" | "extend" | "insert" => ALLOCATION,
         "get" | "get_mut" | "get_unchecked" | "get_unchecked_mut" | "as_ptr" | "as_mut_ptr" => {

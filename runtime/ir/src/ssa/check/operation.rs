@@ -39,7 +39,7 @@ impl Check<'_> {
                         if function.params[usize::from(*param)].mode == BufferMode::Write =>
                     {
                         Err(ProgramError::new(format!(
-                            "`{}` is write-only, but the function loads from it: declare it as updated",
+                            "`{}` is write-only, but the function loads from it: declare it as updated, or remove `#[whole]`",
                             function.params[usize::from(*param)].name
                         )))
                     }

@@ -177,7 +177,7 @@ impl Body<'_> {
             other => {
                 self.refuse(
                     other,
-                    "a loop of a kernel runs over a range, `a..b`, `(a..b).step_by(s)` or `(a..b).rev()`: loop over the indices of a buffer",
+                    "a loop of a kernel runs over a range, `a..b`, `(a..b).step_by(s)` or `(a..b).rev()`: loop over indices, `for i in 0..x.len()`",
                 );
                 None
             }
