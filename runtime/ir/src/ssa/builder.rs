@@ -236,7 +236,7 @@ impl Builder {
         id
     }
 
-    /// Returns a cast of a constant as a constant.
+    /// Returns a cast of a constant as a constant. `None` if the check refuses it.
     fn folded(&self, of: Type, op: &Op) -> Option<Op> {
         let (Op::Cast(a) | Op::Bits(a)) = op else {
             return None;
@@ -245,10 +245,10 @@ impl Builder {
         let mut open = state.open.iter();
         let bits = *open.find_map(|open| open.constants.get(a))?;
         let from = state.function.values[*a as usize].dtype;
-        Some(Op::Const(match op {
-            Op::Cast(_) => scalar::cast(from, of.dtype)(bits),
-            _ => bits,
-        }))
+        match op {
+            Op::Cast(_) => Some(Op::Const(scalar::cast(from, of.dtype)(bits))),
+            _ => from.has_bits_of(of.dtype).then_some(Op::Const(bits)),
+        }
     }
 
     /// Returns the value of an operation; an equal one if that is computed already. Another type of a constant is one.
