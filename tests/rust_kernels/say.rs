@@ -87,6 +87,25 @@ fn roots(x: &mut [f32]) {
     x[i] = root(x[i]);
 }
 
+#[kernel]
+fn times<const A: usize, const B: usize>(x: f32) -> f32 {
+    x * (A * B) as f32
+}
+
+#[kernel]
+fn generic(x: &mut [f32]) {
+    let i = thread();
+    debug_assert!(times::<2, 3>(x[i]) < 60.0, "{}, {i}", x[i]); // generic
+}
+
+/// Its assertion has more letters than the text of a program may have.
+#[kernel]
+#[rustfmt::skip]
+fn long(x: &mut [f32]) {
+    let the_number_of_this_thread_among_all_threads_of_the_launch = thread();
+    debug_assert!(x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] + x[the_number_of_this_thread_among_all_threads_of_the_launch] < 60.0); // long
+}
+
 #[kernel(cube = 64)]
 fn summed(x: &mut [f32]) {
     let part = shared::<f32, 64>();
@@ -151,6 +170,19 @@ fn failed_assertion_names_the_values_the_thread_and_the_line(
                 place_of("// sorted")
             ),
         ),
+        (
+            failure!(way, 50.0, generic),
+            "`generic`",
+            format!(
+                "assertion `times::<2, 3>(x[i]) < 60.0` fails: 50, 70, in thread 70 at {}",
+                place_of("// generic")
+            ),
+        ),
+        (
+            failure!(way, 50.0, long),
+            "`long`",
+            format!("...` fails, in thread 70 at {}", place_of("// long")),
+        ),
     ];
     for (failure, kernel, expected) in cases {
         assert!(
@@ -178,6 +210,26 @@ fn failed_assertion_of_a_helper_function_names_its_line(
     assert_eq!(failure, expected);
     assert!(std::panic::catch_unwind(|| root(-1.0)).is_err());
     assert_eq!(root(4.0), 2.0);
+}
+
+#[kernel]
+fn far(i: usize) -> usize {
+    if i == 70 { i + 100 } else { i }
+}
+
+#[kernel]
+fn stray(x: &mut [f32]) {
+    let i = thread();
+    x[far(i)] = 2.0; // stray
+}
+
+/// It is the line of the access, and not that of the helper function that computes its index.
+#[rstest]
+fn access_out_of_bounds_behind_a_helper_function_names_its_line(
+    #[values(Way::Cpu, Way::Columns, Way::Sim)] way: Way,
+) {
+    let failure = failure!(way, 1.0, stray);
+    assert!(failure.contains(&place_of("// stray")), "{failure}");
 }
 
 /// The sum of each cube of `summed` is wrong, so each thread fails.

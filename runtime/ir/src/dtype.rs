@@ -74,6 +74,11 @@ impl DType {
         }
     }
 
+    /// Returns whether the bits of each value of this type are those of one of the other type, and the other way around.
+    pub(crate) fn has_bits_of(self, other: Self) -> bool {
+        self.size() == other.size() && self != DType::Bool && other != DType::Bool
+    }
+
     /// Returns the type of computation: `f32` for halves, which are only stored and cast.
     pub const fn computed(self) -> Self {
         match self {

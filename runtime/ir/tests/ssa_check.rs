@@ -1,7 +1,7 @@
 //! The check of functions: invalid functions are rejected with a reason.
 
-use millstream_ir::ssa::{Builder, Function, THREADS_MAX};
-use millstream_ir::{DType, ReduceOp};
+use millstream_ir::ssa::{Builder, Function, Op, Stmt, THREADS_MAX, Type};
+use millstream_ir::{DType, ReduceOp, scalar};
 use rstest::rstest;
 
 /// Returns a function with this body, the buffers `x` (read), `y` (update) and `z` (write), and the values 0 to 3: the
@@ -430,6 +430,77 @@ fn prints_and_assertions_are_read_as_they_are_written() {
     let text = function.to_string();
     assert!(text.contains("print \"{} of \\\"x\\\""), "{text}");
     assert_eq!(millstream_ir::ssa::parse(&text), Ok(function), "{text}");
+}
+
+/// The builder computes casts of constants. What it does with those that the check refuses must not hide them.
+#[rstest]
+#[case(
+    DType::I32,
+    5,
+    DType::I64,
+    "expects a type of the size of i64, got i32"
+)]
+#[case(
+    DType::Bool,
+    1,
+    DType::U8,
+    "expects a type of the size of u8, got bool"
+)]
+#[case(
+    DType::U8,
+    1,
+    DType::Bool,
+    "expects a type of the size of bool, got u8"
+)]
+fn bits_of_a_constant_of_another_size_are_refused(
+    #[case] from: DType,
+    #[case] bits: u64,
+    #[case] to: DType,
+    #[case] why: &str,
+) {
+    let k = Builder::new("k", [1, 1, 1]);
+    k.write("out", to).set(0, k.bits(from, bits).bits(to));
+    let error = k.build().unwrap_err().to_string();
+    assert!(error.contains(why), "{error}");
+}
+
+/// Constants of wide values, too.
+#[test]
+fn casts_of_constants_are_those_of_the_reference() {
+    let ends = |of: DType| {
+        let (most, sign) = (u64::MAX >> (64 - 8 * of.size()), 1 << (8 * of.size() - 1));
+        match of {
+            DType::Bool => vec![0, 1],
+            _ => vec![0, 1, most, sign, sign - 1, sign | 1, most / 3, most / 5 * 2],
+        }
+    };
+    for (from, to) in DType::ALL
+        .into_iter()
+        .flat_map(|from| DType::ALL.map(|to| (from, to)))
+    {
+        for (bits, lanes) in ends(from)
+            .into_iter()
+            .flat_map(|bits| [(bits, 1), (bits, 2)])
+        {
+            let k = Builder::new("k", [1, 1, 1]);
+            let value = k.bits(Type { dtype: from, lanes }, bits).cast(to);
+            assert_eq!(value.of(), Type { dtype: to, lanes });
+            k.write("out", to).set(0, value.lane(0));
+            let function = k.build().unwrap();
+            let ops = function.body.iter().filter_map(Stmt::op);
+            let constants: Vec<u64> = ops
+                .filter_map(|op| match op {
+                    Op::Const(bits) => Some(*bits),
+                    _ => None,
+                })
+                .collect();
+            let expected = scalar::cast(from, to)(bits);
+            assert!(
+                constants.contains(&expected),
+                "{bits:#x} of {from} as {to}: {constants:x?}"
+            );
+        }
+    }
 }
 
 #[test]

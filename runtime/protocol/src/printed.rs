@@ -15,7 +15,8 @@
 //! are in order, too. Everything is bounded (I12): the lines of a launch, those of a device, and the launches that are
 //! expected.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -108,18 +109,23 @@ pub struct Prints(Mutex<State>);
 struct State {
     /// The streams of launches that print, for each queue in the order of the cursors.
     expected: [VecDeque<(Cursor, StreamId)>; MAX_QUEUES],
-    batches: VecDeque<Batch>,
+    /// The lines of each stream that has some, so that a stream takes its own without a look at those of others.
+    streams: HashMap<StreamId, OfStream>,
+    /// The streams of all batches by the numbers of these: the oldest first.
+    order: BTreeMap<u64, StreamId>,
+    /// The number of the next batch.
+    next: u64,
     /// The lines of all batches.
     lines: usize,
 }
 
-/// The lines of one launch.
-#[derive(Debug)]
-struct Batch {
-    stream: StreamId,
-    /// The lines of the stream before these that were dropped.
+/// The lines of one stream.
+#[derive(Debug, Default)]
+struct OfStream {
+    /// Those of each launch, with its number; the oldest first.
+    batches: VecDeque<(u64, Vec<Printed>)>,
+    /// The lines before these that were dropped.
     dropped: u64,
-    lines: Vec<Printed>,
 }
 
 impl Prints {
@@ -139,6 +145,10 @@ impl Prints {
     pub fn add(&self, point: Point, kernel: &Kernel, lines: Lines) {
         let kept = lines.0.into_inner();
         let Kept { lines, said } = kept.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let lines = match said {
+            0 => Vec::new(),
+            _ => printed(kernel, lines, said),
+        };
         let mut state = lock(&self.0);
         let expected = &mut state.expected[point.queue.index()];
         let stream = loop {
@@ -154,77 +164,76 @@ impl Prints {
                 _ => return,
             }
         };
-        if said == 0 {
-            return;
+        if !lines.is_empty() {
+            state.push(stream, lines);
         }
-        let file = function_of(kernel).map_or("", |function| &function.file);
-        let file: Arc<str> = file.into();
-        let more = said - lines.len() as u64;
-        let printed = |((thread, _), (line, text))| Printed {
-            kernel: kernel.name().clone(),
-            thread: Some(thread),
-            file: file.clone(),
-            line,
-            text,
-        };
-        let mut lines: Vec<_> = lines.into_iter().map(printed).collect();
-        if more > 0 {
-            lines.push(Printed {
-                text: format!("... and {more} more lines"),
-                ..omitted(kernel.name().clone())
-            });
-        }
-        state.push(Batch {
-            stream,
-            dropped: 0,
-            lines,
-        });
     }
 
     /// Takes the lines of a stream.
     pub fn take(&self, stream: StreamId) -> Vec<Printed> {
         let mut state = lock(&self.0);
-        let all = std::mem::take(&mut state.batches);
-        let (own, others) = all.into_iter().partition(|batch| batch.stream == stream);
-        state.batches = others;
-        let (mut printed, mut dropped) = (Vec::new(), 0);
-        let own: VecDeque<Batch> = own;
-        for batch in own {
-            state.lines -= batch.lines.len();
-            dropped += batch.dropped;
-            printed.extend(batch.lines);
+        let Some(OfStream { batches, dropped }) = state.streams.remove(&stream) else {
+            return Vec::new();
+        };
+        for (number, lines) in &batches {
+            state.order.remove(number);
+            state.lines -= lines.len();
         }
-        if dropped > 0 {
-            let text = format!("... {dropped} older lines were dropped, because nobody took them");
-            printed.insert(
-                0,
-                Printed {
-                    text,
-                    ..omitted("".into())
-                },
-            );
-        }
-        printed
+        drop(state);
+        let first = (dropped > 0).then(|| Printed {
+            text: format!("... {dropped} older lines were dropped, because nobody took them"),
+            ..omitted("".into())
+        });
+        let lines = batches.into_iter().flat_map(|(_, lines)| lines);
+        first.into_iter().chain(lines).collect()
     }
 }
 
 impl State {
-    /// Adds a batch, and drops the oldest lines if there are too many.
-    fn push(&mut self, batch: Batch) {
-        self.lines += batch.lines.len();
-        self.batches.push_back(batch);
+    /// Adds the lines of a launch, and drops the oldest lines if there are too many.
+    fn push(&mut self, stream: StreamId, lines: Vec<Printed>) {
+        let number = self.next;
+        self.next += 1;
+        self.lines += lines.len();
+        self.order.insert(number, stream);
+        let own = self.streams.entry(stream).or_default();
+        own.batches.push_back((number, lines));
         while self.lines > LINES_MAX
-            && let Some(oldest) = self.batches.pop_front()
+            && let Some((_, stream)) = self.order.pop_first()
+            && let Entry::Occupied(mut own) = self.streams.entry(stream)
+            && let Some((_, oldest)) = own.get_mut().batches.pop_front()
         {
-            self.lines -= oldest.lines.len();
-            let dropped = oldest.dropped + oldest.lines.len() as u64;
-            let stream = oldest.stream;
-            let next = self.batches.iter_mut().find(|next| next.stream == stream);
-            if let Some(next) = next {
-                next.dropped += dropped;
+            self.lines -= oldest.len();
+            own.get_mut().dropped += oldest.len() as u64;
+            if own.get().batches.is_empty() {
+                // Nothing is kept of a stream that may never ask.
+                own.remove();
             }
         }
     }
+}
+
+/// Returns the lines of a launch, and one that says how many more there were.
+fn printed(
+    kernel: &Kernel,
+    lines: BTreeMap<(ThreadPosition, u64), (u32, String)>,
+    said: u64,
+) -> Vec<Printed> {
+    let file = function_of(kernel).map_or("", |function| &function.file);
+    let file: Arc<str> = file.into();
+    let more = said - lines.len() as u64;
+    let printed = |((thread, _), (line, text))| Printed {
+        kernel: kernel.name().clone(),
+        thread: Some(thread),
+        file: file.clone(),
+        line,
+        text,
+    };
+    let more = (more > 0).then(|| Printed {
+        text: format!("... and {more} more lines"),
+        ..omitted(kernel.name().clone())
+    });
+    lines.into_iter().map(printed).chain(more).collect()
 }
 
 /// Returns a line that stands for others.
@@ -306,6 +315,26 @@ mod tests {
         let texts = |of| prints.take(of).into_iter().map(|line| line.text);
         assert!(texts(stream(0)).eq(["0", "2"]));
         assert!(texts(stream(1)).eq(["1", "3"]));
+    }
+
+    /// Streams that take nothing cost neither the launches of others nor what these take.
+    #[test]
+    fn lines_of_many_streams_are_bounded_and_found_i12() {
+        let prints = Prints::default();
+        let streams = 3 * LINES_MAX as u32;
+        for index in 0..streams {
+            launch(&prints, u64::from(index) + 1, stream(index), 0..1);
+        }
+        {
+            let state = lock(&prints.0);
+            assert_eq!((state.lines, state.order.len()), (LINES_MAX, LINES_MAX));
+            assert_eq!(state.streams.len(), LINES_MAX);
+        }
+        let taken = |index| prints.take(stream(index)).len();
+        let first = streams - LINES_MAX as u32;
+        assert!((0..streams).all(|index| taken(index) == usize::from(index >= first)));
+        let state = lock(&prints.0);
+        assert!(state.lines == 0 && state.order.is_empty() && state.streams.is_empty());
     }
 
     #[test]

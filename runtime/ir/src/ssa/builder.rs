@@ -51,6 +51,8 @@ struct State {
     first: OpenBlock,
     /// The names of arrays and variables, with the last number appended to each.
     names: HashMap<String, u32>,
+    /// The line of the source file of what is added now.
+    line: u32,
     /// Why the function is invalid, if that is known before it is complete.
     refused: Option<String>,
 }
@@ -90,6 +92,7 @@ impl Builder {
             open: vec![OpenBlock::default()],
             first: OpenBlock::default(),
             names: HashMap::new(),
+            line: 0,
             refused: None,
         };
         Self {
@@ -154,6 +157,17 @@ impl Builder {
         unique
     }
 
+    /// Adds statements that may come from other lines, such as those of a function that is called. What is added next comes
+    /// from the same line as what was added before.
+    pub fn elsewhere<R>(&self, add: impl FnOnce() -> R) -> R {
+        let line = self.state.borrow().line;
+        let result = add();
+        if self.state.borrow().line != line {
+            self.push(Stmt::Line(line));
+        }
+        result
+    }
+
     /// Changes the function.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Function) -> T) -> T {
         change(&mut self.state.borrow_mut().function)
@@ -212,9 +226,13 @@ impl Builder {
 
     pub(super) fn push(&self, stmt: Stmt) {
         let mut state = self.state.borrow_mut();
-        if let Some(open) = state.open.last_mut()
+        let State { open, line, .. } = &mut *state;
+        if let Some(open) = open.last_mut()
             && !open.is_dead
         {
+            if let Stmt::Line(now) = stmt {
+                *line = now;
+            }
             open.is_dead = stmt.is_terminator();
             // The last of several lines counts.
             if let (Stmt::Line(_), Some(Stmt::Line(_))) = (&stmt, open.body.last()) {
@@ -236,7 +254,7 @@ impl Builder {
         id
     }
 
-    /// Returns a cast of a constant as a constant.
+    /// Returns a cast of a constant as a constant. `None` if the check refuses it.
     fn folded(&self, of: Type, op: &Op) -> Option<Op> {
         let (Op::Cast(a) | Op::Bits(a)) = op else {
             return None;
@@ -245,10 +263,10 @@ impl Builder {
         let mut open = state.open.iter();
         let bits = *open.find_map(|open| open.constants.get(a))?;
         let from = state.function.values[*a as usize].dtype;
-        Some(Op::Const(match op {
-            Op::Cast(_) => scalar::cast(from, of.dtype)(bits),
-            _ => bits,
-        }))
+        match op {
+            Op::Cast(_) => Some(Op::Const(scalar::cast(from, of.dtype)(bits))),
+            _ => from.has_bits_of(of.dtype).then_some(Op::Const(bits)),
+        }
     }
 
     /// Returns the value of an operation; an equal one if that is computed already. Another type of a constant is one.

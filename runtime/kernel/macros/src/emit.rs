@@ -288,7 +288,8 @@ fn definition(
         let mode = match mode {
             Mode::Read => quote!(Read),
             Mode::Whole => quote!(Write),
-            Mode::Update | Mode::Atomic => quote!(Update),
+            Mode::Update => quote!(Update),
+            Mode::Atomic => return quote!(let #name = __k.atomics::<#of>(#text);),
         };
         quote!(let #name = __k.buffer::<#of>(#text, ::millstream::ir::nest::BufferMode::#mode);)
     });

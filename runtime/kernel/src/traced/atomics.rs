@@ -2,7 +2,7 @@
 
 use millstream_ir::BinaryOp;
 
-use super::memory::{Buffer, Group, Memory, index};
+use super::memory::{AtomicBuffer, Group, Place, index};
 use super::{V, neg};
 use crate::number::{Int, Number};
 use crate::plain::check_size;
@@ -21,7 +21,11 @@ macro_rules! integers {
 }
 
 /// Memory with atomic operations on its elements. Each returns what the element was before.
-pub trait Atomics<'k>: Memory<'k, Element: Number> {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no atomics",
+    note = "declare the buffer of the kernel as `&[Atomic<T>]`; a shared array has atomics, too"
+)]
+pub trait Atomics<'k>: Place<'k, Element: Number> {
     /// Adds to an element.
     fn fetch_add<I: Int>(self, at: V<'k, I>, value: V<'k, Self::Element>) -> V<'k, Self::Element> {
         const { check_size::<Self::Element>() };
@@ -77,5 +81,5 @@ pub trait Atomics<'k>: Memory<'k, Element: Number> {
     }
 }
 
-impl<'k, T: Number> Atomics<'k> for Buffer<'k, T> {}
+impl<'k, T: Number> Atomics<'k> for AtomicBuffer<'k, T> {}
 impl<'k, T: Number> Atomics<'k> for Group<'k, T> {}

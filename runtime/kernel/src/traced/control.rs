@@ -27,11 +27,12 @@ pub fn branch<'k, R: Traced<'k>>(
     let then = || result.assign(then());
     let otherwise = || result.assign(otherwise());
     // The arm of a constant condition stays a branch: it may jump, and nothing may follow a jump in its block.
-    match condition.constant() {
+    // What the statement does behind the branch is at its line.
+    k.builder.elsewhere(|| match condition.constant() {
         Some(0) => k.builder.when(lit(k, true).val(), otherwise),
         Some(_) => k.builder.when(condition.val(), then),
         None => k.builder.either(condition.val(), then, otherwise),
-    }
+    });
     result.load()
 }
 
@@ -285,7 +286,7 @@ pub fn helper<'k, R: Traced<'k>>(
     // Otherwise a function that calls itself twice would be traced 2^64 times.
     match k.is_endless.get() {
         true => R::unset(k),
-        false => body(Tracer { depth, ..k }),
+        false => k.builder.elsewhere(|| body(Tracer { depth, ..k })),
     }
 }
 

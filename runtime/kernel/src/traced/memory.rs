@@ -8,8 +8,8 @@ use millstream_ir::ssa::{MemoryRef, Operand, Val};
 use super::{Traced, Tracer, V, lit};
 use crate::number::{Int, Number, Scalar};
 
-/// Memory that a kernel accesses by index.
-pub trait Memory<'k>: Copy {
+/// Memory that has elements.
+pub trait Place<'k>: Copy {
     /// The type of the elements.
     type Element: Scalar;
     /// Returns the memory.
@@ -22,8 +22,22 @@ pub trait Memory<'k>: Copy {
     }
 }
 
+/// Memory whose elements a kernel loads and stores. A buffer of atomics is none: a launch that accesses an element both
+/// ways would have a race.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no buffer or array whose elements a kernel loads and stores",
+    note = "for a buffer of atomics declare the parameter of the helper function as `&[Atomic<T>]`"
+)]
+pub trait Memory<'k>: Place<'k> {}
+
 /// A buffer.
 pub struct Buffer<'k, T> {
+    memory: MemoryRef<'k>,
+    of: PhantomData<fn() -> T>,
+}
+
+/// A buffer whose elements are accessed by atomic operations.
+pub struct AtomicBuffer<'k, T> {
     memory: MemoryRef<'k>,
     of: PhantomData<fn() -> T>,
 }
@@ -51,7 +65,7 @@ macro_rules! memories {
 
         impl<T> Copy for $name<'_, T> {}
 
-        impl<'k, T: Scalar> Memory<'k> for $name<'k, T> {
+        impl<'k, T: Scalar> Place<'k> for $name<'k, T> {
             type Element = T;
 
             fn memory(self) -> MemoryRef<'k> {
@@ -61,7 +75,11 @@ macro_rules! memories {
     )*};
 }
 
-memories!(Buffer, Group);
+memories!(Buffer, AtomicBuffer, Group);
+
+impl<'k, T: Scalar> Memory<'k> for Buffer<'k, T> {}
+impl<'k, T: Scalar> Memory<'k> for Group<'k, T> {}
+impl<'k, T: Scalar, const N: usize> Memory<'k> for Array<'k, T, N> {}
 
 impl<T, const N: usize> Clone for Array<'_, T, N> {
     fn clone(&self) -> Self {
@@ -71,7 +89,7 @@ impl<T, const N: usize> Clone for Array<'_, T, N> {
 
 impl<T, const N: usize> Copy for Array<'_, T, N> {}
 
-impl<'k, T: Scalar, const N: usize> Memory<'k> for Array<'k, T, N> {
+impl<'k, T: Scalar, const N: usize> Place<'k> for Array<'k, T, N> {
     type Element = T;
 
     fn memory(self) -> MemoryRef<'k> {
@@ -110,8 +128,15 @@ impl<'k, T: Number> Buffer<'k, T> {
     }
 }
 
+impl<'k, T: Number> AtomicBuffer<'k, T> {
+    pub(crate) fn new(memory: MemoryRef<'k>) -> Self {
+        let of = PhantomData;
+        Self { memory, of }
+    }
+}
+
 /// Returns the number of elements.
-pub fn len<'k>(k: Tracer<'k>, of: impl Memory<'k>) -> V<'k, usize> {
+pub fn len<'k>(k: Tracer<'k>, of: impl Place<'k>) -> V<'k, usize> {
     of.length(k)
 }
 

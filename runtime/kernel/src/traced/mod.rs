@@ -24,7 +24,9 @@ pub use control::{
 pub use functions::*;
 pub use gate::{Gate, size_of_output};
 pub use math::*;
-pub use memory::{Array, Buffer, Group, Memory, array, filled, get, len, set, shared};
+pub use memory::{
+    Array, AtomicBuffer, Buffer, Group, Memory, Place, array, filled, get, len, set, shared,
+};
 pub use operators::*;
 pub use parameters::Numbers;
 pub use say::said;

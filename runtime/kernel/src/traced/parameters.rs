@@ -3,13 +3,19 @@
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{CompareOp, DType};
 
-use super::{Buffer, Tracer, V, add, and, len, lt, mul, position};
+use super::{AtomicBuffer, Buffer, Place, Tracer, V, add, and, len, lt, mul, position};
 use crate::number::{Number, Scalar};
 
 impl<'k> Tracer<'k> {
     /// Adds a buffer.
     pub fn buffer<T: Number>(self, name: &str, mode: BufferMode) -> Buffer<'k, T> {
         Buffer::new(self.builder.param(name, T::DTYPE, mode))
+    }
+
+    /// Adds a buffer of atomics.
+    pub fn atomics<T: Number>(self, name: &str) -> AtomicBuffer<'k, T> {
+        let mode = BufferMode::Update;
+        AtomicBuffer::new(self.builder.param(name, T::DTYPE, mode))
     }
 
     /// Adds a scalar.
@@ -26,7 +32,7 @@ impl<'k> Tracer<'k> {
     }
 
     /// Adds the length of a buffer.
-    pub fn length<T: Number>(self, buffer: Buffer<'k, T>) {
+    pub fn length(self, buffer: impl Place<'k>) {
         len(self, buffer);
     }
 }

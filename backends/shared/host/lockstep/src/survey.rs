@@ -148,6 +148,8 @@ impl Walk<'_> {
             } => {
                 self.use_of(*condition);
                 self.block(then);
+                // The threads of the other block are chosen after the first one has run.
+                self.use_of(*condition);
                 self.block(otherwise);
             }
             Stmt::For {

@@ -77,9 +77,8 @@ impl Check<'_> {
             }
             Op::Cast(a) => at.same(of(a).with(to.dtype), to),
             Op::Bits(a) => {
-                let (from, to_type) = (of(a).dtype, to.dtype);
-                let fits =
-                    from.size() == to_type.size() && from != DType::Bool && to_type != DType::Bool;
+                let to_type = to.dtype;
+                let fits = of(a).dtype.has_bits_of(to_type);
                 at.expect(fits, format_args!("a type of the size of {to_type}"), of(a))?;
                 at.same(of(a).with(to_type), to)
             }

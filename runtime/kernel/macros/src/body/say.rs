@@ -216,14 +216,42 @@ fn sources(it: &Macro, arguments: &[&Expr]) -> Vec<String> {
     // Of code that another macro has written there is no text.
     let mut texts = texts.into_iter();
     let of = |argument: &&Expr| {
-        let text = texts.next().unwrap_or_default();
+        let mut text = texts.next().unwrap_or_default();
+        // The comma of generic arguments, `f::<2, 3>(x)`, ends no argument.
+        let mut rest = texts.clone();
+        let mut longer = text.clone();
+        while !is_expression(&longer)
+            && let Some(more) = rest.next()
+        {
+            longer += &more;
+            if is_expression(&longer) {
+                (text, texts) = (longer.clone(), rest.clone());
+            }
+        }
         let words: Vec<&str> = text.trim_start_matches(',').split_whitespace().collect();
         match &words[..] {
             [] => argument.to_token_stream().to_string(),
-            words => words.join(" "),
+            words => shortened(words.join(" ")),
         }
     };
     arguments.iter().map(of).collect()
+}
+
+/// Returns `true` for the text of an argument, perhaps with the comma before it.
+fn is_expression(text: &str) -> bool {
+    syn::parse_str::<Expr>(text.trim_start_matches(',')).is_ok()
+}
+
+/// The most letters of an argument in a message: the text of a program has a limit.
+const LETTERS_MAX: usize = 200;
+
+/// Returns a text, without its end if it is long.
+fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(LETTERS_MAX) {
+        text.truncate(end);
+        text += "...";
+    }
+    text
 }
 
 /// Returns statements that run where the crate of the kernel has debug assertions.

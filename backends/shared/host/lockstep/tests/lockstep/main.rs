@@ -1,6 +1,7 @@
 //! Functions run on the CPU: written by hand, and lowered from nests.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod edges;
 mod hand;
 mod nests;
 mod typed;

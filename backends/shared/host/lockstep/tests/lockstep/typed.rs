@@ -309,8 +309,12 @@ impl Writer {
 
     fn condition<'k>(&mut self, k: &'k Builder, scope: &Scope<'k>) -> Val<'k> {
         let op = self.one_of(&CompareOp::ALL);
-        match self.draw(4) {
+        let variables = scope.vars.iter().map(|var| var.get());
+        let mut flags = variables.filter(|value| value.of() == Type::one(DType::Bool));
+        match self.draw(5) {
             0 => scope.me.compare(op, self.draw(20) as i64),
+            // The block may store to it.
+            4 if let Some(flag) = flags.next() => flag,
             1 => scope.known[0].compare(op, self.draw(9) as i64),
             2 => self.of_type(k, scope, Type::one(DType::Bool)),
             _ => {
