@@ -19,7 +19,7 @@
 //! | `charge`, `releases`, `deferred_drop` | accounting of memory that returns later |
 //! | `device_status` | the end of an epoch, as both sides observe it |
 //! | `report`, [`metrics`], `profile`, [`journal`] | what a device reports |
-//! | `printed` | what kernels print |
+//! | `lines`, `printed` | what the threads of a launch print, and what the launches of a device have printed |
 //!
 //! Users depend on `millstream`, which re-exports the user-facing types. More is public here because several crates
 //! build on this one.
@@ -46,6 +46,7 @@ mod kernel;
 mod landing;
 mod launch;
 mod layout;
+mod lines;
 pub mod marks;
 mod memory;
 mod message;
@@ -98,6 +99,7 @@ pub use launch::{
     Pattern, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
 };
 pub use layout::{Axes, Misfit, Strided, check_layout, for_each_run};
+pub use lines::{Lines, PRINTED_LINES_MAX};
 pub use memory::{AllocationMode, MemoryOptions, PageError, PageId};
 pub use message::{
     CopyOut, Custom, CustomWork, DeviceRequest, Extra, FailFn, HostBytes, HostDone, HostFn,
@@ -105,7 +107,7 @@ pub use message::{
     Registration, ReleaseToken, Reply, RestFn, Scope, Spans, SyncParts, Task, TaskExtras, Ticket,
 };
 pub use options::{AtLimit, DeviceOptions, LogLevel, Logs, Settings, Strategy};
-pub use printed::{Lines, PRINTED_LINES_MAX, Printed, Prints};
+pub use printed::{Printed, Prints};
 pub use priority::Priority;
 pub use process::Process;
 pub use profile::{ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken};

@@ -1,4 +1,4 @@
-//! What kernels print: lines of the threads of a launch, and the lines that the launches of a device have printed.
+//! What kernels print: the lines that the launches of a device have printed.
 //!
 //! ```text
 //! server                          queue of the CPU or the simulator            client
@@ -26,9 +26,7 @@ use millstream_sync::facade::{Mutex, lock};
 
 use crate::id::{Cursor, MAX_QUEUES, Point, StreamId};
 use crate::kernel::{Kernel, Source};
-
-/// The most lines of one launch that are kept, those of the first threads: as many as a person reads.
-pub const PRINTED_LINES_MAX: usize = 1000;
+use crate::lines::{Kept, Lines, PRINTED_LINES_MAX};
 
 /// The most lines of all launches of a device that nobody has taken yet.
 const LINES_MAX: usize = 10 * PRINTED_LINES_MAX;
@@ -70,34 +68,6 @@ impl fmt::Display for Printed {
             "" => f.write_str(&self.text),
             _ => write!(f, ": {}", self.text),
         }
-    }
-}
-
-/// The lines of one launch, whose threads may run on several threads of the host.
-#[derive(Debug, Default)]
-pub struct Lines(Mutex<Kept>);
-
-/// The first lines by thread, and among those of a thread by time.
-#[derive(Debug, Default)]
-struct Kept {
-    lines: BTreeMap<(ThreadPosition, u64), (u32, String)>,
-    /// The number of all lines.
-    said: u64,
-}
-
-impl Lines {
-    /// Adds a line of a thread. `text` is not called if the line is not kept.
-    pub fn say(&self, thread: ThreadPosition, line: u32, text: impl FnOnce() -> String) {
-        let mut kept = lock(&self.0);
-        kept.said += 1;
-        let key = (thread, kept.said);
-        if kept.lines.len() >= PRINTED_LINES_MAX {
-            match kept.lines.last_key_value() {
-                Some((last, _)) if key > *last => return,
-                _ => drop(kept.lines.pop_last()),
-            }
-        }
-        kept.lines.insert(key, (line, text()));
     }
 }
 
@@ -143,8 +113,7 @@ impl Prints {
     /// The launch at this point has ended. Called in the order of the cursors of each queue, before the cursor is published.
     #[cold]
     pub fn add(&self, point: Point, kernel: &Kernel, lines: Lines) {
-        let kept = lines.0.into_inner();
-        let Kept { lines, said } = kept.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Kept { lines, said } = lines.kept();
         let lines = match said {
             0 => Vec::new(),
             _ => printed(kernel, lines, said),

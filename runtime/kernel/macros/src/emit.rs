@@ -1,19 +1,15 @@
 //! The items that the macro writes.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, format_ident, quote};
-use syn::{GenericParam, Ident, ItemFn, Type};
+use quote::{format_ident, quote};
+use syn::ItemFn;
 
 use crate::body::{Body, Form};
+use crate::forms::{Generics, allowed, body};
 use crate::gate::{self, Gate};
 use crate::helper::{self, called};
 use crate::scope::Use;
-use crate::signature::{Function, Mode, Param, ParamKind};
-
-/// The lints that the written code is exempt from: what the user wrote is checked in the plain body.
-pub(crate) fn allowed() -> TokenStream {
-    quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unreachable_pub, unused)])
-}
+use crate::signature::{Function, Mode, ParamKind};
 
 /// Returns what the macro writes for a function, with the tokens of the attribute.
 pub(crate) fn of_function(attribute: TokenStream, item: ItemFn) -> syn::Result<TokenStream> {
@@ -32,75 +28,6 @@ fn function(function: &Function) -> syn::Result<TokenStream> {
         true => kernel(function),
         false => helper::helper(function),
     }
-}
-
-/// Returns the traced body of a helper function or a method.
-pub(crate) fn traced(function: &Function, known: &[Use]) -> syn::Result<TokenStream> {
-    let (traced, returns) = body(function, Form::Traced, known)?;
-    let name = function.item.sig.ident.to_string();
-    let traced = match returns {
-        true => quote!(::millstream::__kernel::traced::call(__k, |__exit| #traced)),
-        false => traced,
-    };
-    Ok(quote!({ ::millstream::__kernel::traced::helper(__k, #name, |__k| #traced) }))
-}
-
-/// The generic parameters of a function in the forms that items need.
-pub(crate) struct Generics {
-    /// Declared: `T: Number, const N: usize`.
-    pub(crate) declared: Vec<TokenStream>,
-    /// As arguments: `T, N`.
-    pub(crate) arguments: Vec<TokenStream>,
-    /// The `where` clause, with what buffers need.
-    pub(crate) bounds: TokenStream,
-}
-
-impl Generics {
-    pub(crate) fn of(function: &Function) -> Self {
-        let params = &function.item.sig.generics.params;
-        let declared = params.iter().map(|param| quote!(#param)).collect();
-        let arguments = params.iter().map(|param| match param {
-            GenericParam::Type(of) => of.ident.to_token_stream(),
-            GenericParam::Const(of) => of.ident.to_token_stream(),
-            GenericParam::Lifetime(of) => of.to_token_stream(),
-        });
-        let arguments = arguments.collect();
-        let written = function.item.sig.generics.where_clause.iter();
-        let written = written
-            .flat_map(|clause| clause.predicates.iter())
-            .map(|it| quote!(#it));
-        let elements = function.generic_types().filter(|name| {
-            function
-                .buffers()
-                .any(|(_, of, _)| quote!(#of).to_string() == name.to_string())
-        });
-        let elements = elements.map(|name| quote!(#name: ::millstream::Element));
-        let scalars = function.generic_types().filter(|name| {
-            function
-                .scalars()
-                .any(|(_, of)| quote!(#of).to_string() == name.to_string())
-        });
-        let scalars =
-            scalars.map(|name| quote!(#name: ::millstream::__kernel::call::ScalarArgument));
-        let all: Vec<_> = written.chain(elements).chain(scalars).collect();
-        let bounds = quote!(where #(#all),*);
-        Self {
-            declared,
-            arguments,
-            bounds,
-        }
-    }
-}
-
-/// Returns the body in one form, and whether it has `return`.
-pub(crate) fn body(
-    function: &Function,
-    form: Form,
-    known: &[Use],
-) -> syn::Result<(TokenStream, bool)> {
-    let mut body = Body::new(function, form, Some(known.to_vec()));
-    let tokens = body.rewrite()?;
-    Ok((tokens, body.returns))
 }
 
 /// Returns the items of a kernel: a struct of its arguments, a function that makes one, and its definition.
@@ -431,39 +358,4 @@ fn pairs(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
     items
         .rev()
         .fold(quote!(()), |rest, item| quote!((#item, #rest)))
-}
-
-/// Returns a type that a parameter of the plain form may have.
-pub(crate) fn example(param: &Param) -> TokenStream {
-    match &param.kind {
-        ParamKind::Value(of) => quote!(#of),
-        ParamKind::Buffer(of, Mode::Read) => quote!(&::millstream::__kernel::plain::In<'_, #of>),
-        ParamKind::Buffer(of, Mode::Atomic) => {
-            quote!(&::millstream::__kernel::plain::Atomics<'_, #of>)
-        }
-        ParamKind::Buffer(of, _) => {
-            quote!(&mut ::millstream::__kernel::plain::Shared<'_, #of, false>)
-        }
-    }
-}
-
-/// Returns a type of a parameter or result as a traced body has it. Generic types are numbers.
-pub(crate) fn types(of: &Type, generics: &[&Ident]) -> TokenStream {
-    match of {
-        Type::Tuple(tuple) => {
-            let parts = tuple.elems.iter().map(|part| types(part, generics));
-            quote!((#(#parts,)*))
-        }
-        Type::Array(array) => {
-            let (element, len) = (&array.elem, &array.len);
-            quote!(::millstream::__kernel::traced::Array<'__k, #element, { #len }>)
-        }
-        Type::Paren(inner) => types(&inner.elem, generics),
-        Type::Group(inner) => types(&inner.elem, generics),
-        Type::Path(path) if path.path.segments[0].ident == "Self" => quote!(#of),
-        Type::Path(path) if generics.iter().any(|name| path.path.is_ident(*name)) => {
-            quote!(::millstream::__kernel::traced::V<'__k, #of>)
-        }
-        other => quote!(::millstream::__kernel::traced::Of<'__k, #other>),
-    }
 }

@@ -15,7 +15,7 @@ use syn::spanned::Spanned;
 use syn::{GenericParam, ReturnType};
 
 use crate::body::Form;
-use crate::emit::{Generics, allowed, body, example, traced, types};
+use crate::forms::{Generics, allowed, body, example, traced, types};
 use crate::gate::{self, Gate};
 use crate::scope::Use;
 use crate::signature::{Function, Mode, ParamKind};

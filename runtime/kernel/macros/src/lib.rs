@@ -10,8 +10,9 @@
 //! | `body` | rewrites a body: as plain Rust, or as calls that trace it |
 //! | `names` | the functions and methods that kernels have |
 //! | `refused` | names that Rust has and kernels do not, and what to write instead |
-//! | `emit` | the items that the macro writes for functions |
-//! | `helper` | those for helper functions, and for kernels that other kernels call |
+//! | `emit` | the items that the macro writes for kernels |
+//! | `forms` | what those of kernels and helper functions have in common: both bodies, generic parameters, types |
+//! | `helper` | the items for helper functions, and for kernels that other kernels call |
 //! | `gate` | shows the errors of a body once |
 //! | `record` | those for structs of numbers and their methods |
 //!
@@ -21,6 +22,7 @@
 mod attributes;
 mod body;
 mod emit;
+mod forms;
 mod gate;
 mod generics;
 mod helper;

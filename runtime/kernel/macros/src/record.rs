@@ -8,7 +8,7 @@ use syn::{
 };
 
 use crate::body::Form;
-use crate::emit::{allowed, body, traced, types};
+use crate::forms::{allowed, body, traced, types};
 use crate::scope::Use;
 use crate::signature::{Function, ParamKind};
 use crate::types::refuse_type;

@@ -3,20 +3,12 @@
 //! A constant array is an array of each thread that the first statements of the program fill, so it is filled once, wherever
 //! the kernel uses it and however often. Nothing stores to it, so all uses share it.
 
-use std::collections::HashMap;
-
-use millstream_ir::DType;
-use millstream_ir::ssa::MemoryRef;
-
 use super::{Array, Tracer, V, lit};
 use crate::number::Scalar;
 
 /// The most elements of a constant array: each is a statement of the program, and of each thread. A larger one belongs in
 /// a buffer.
 const ELEMENTS_MAX: usize = 256;
-
-/// The arrays that are filled, by the type and the bits of their elements.
-pub(super) type Tables<'k> = HashMap<(DType, Vec<u64>), MemoryRef<'k>>;
 
 /// What a constant of a kernel is.
 #[diagnostic::on_unimplemented(

@@ -1,13 +1,16 @@
 //! Values and variables of the function under construction.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Builder, Val, Var};
+use millstream_ir::ssa::{Builder, MemoryRef, Val, Var};
 
-use super::constant::Tables;
 use crate::number::Scalar;
+
+/// The constant arrays that are filled, by the type and the bits of their elements.
+type Tables<'k> = HashMap<(DType, Vec<u64>), MemoryRef<'k>>;
 
 /// The function under construction, and the loops that are open.
 #[derive(Clone, Copy)]

@@ -56,7 +56,9 @@ pub enum Error {
         which: String,
     },
     /// The device was closed.
-    #[error("the device is closed: keep its `Device` for as long as its streams are used, or open another one")]
+    #[error(
+        "the device is closed: keep its `Device` for as long as its streams are used, or open another one"
+    )]
     Closed,
     /// The device was lost: its thread or its context died.
     #[error(

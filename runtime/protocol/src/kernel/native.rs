@@ -18,7 +18,7 @@ use millstream_ir::DType;
 use crate::binding::Access;
 use crate::element::Element;
 use crate::kernel::signature::{BindingSpec, Share, Signature};
-use crate::printed::Lines;
+use crate::lines::Lines;
 
 /// One cube of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

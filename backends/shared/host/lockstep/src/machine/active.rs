@@ -3,8 +3,7 @@
 use std::ptr::NonNull;
 
 use super::Machine;
-use super::ramps::Run;
-use crate::code::{Affine, Operand, Path};
+use crate::code::{Operand, Path};
 use crate::kernels::Counted;
 
 /// The active threads: all from the first one to the end, or those of a mask among them. At least one, except while
@@ -99,38 +98,6 @@ impl Machine<'_> {
             }
             .tightened(),
         }
-    }
-
-    /// Calls `f` with each run of active threads, as [`Machine::runs`] with those of all.
-    #[inline]
-    pub(super) fn active_runs(
-        &self,
-        value: Affine,
-        active: Active,
-        mut f: impl FnMut(Run) -> bool,
-    ) -> bool {
-        let Some(mask) = active.mask else {
-            return self.runs(value, active, f);
-        };
-        self.runs(value, active, |run| {
-            // SAFETY: the mask has a byte for each thread, and is not written meanwhile.
-            let mask =
-                unsafe { std::slice::from_raw_parts(mask.as_ptr().add(run.thread), run.len) };
-            let mut from = 0;
-            // Each stretch is of active threads, or of others.
-            mask.chunk_by(|a, b| a == b).all(|stretch| {
-                let at = from;
-                from += stretch.len();
-                let offset = run.stride.wrapping_mul(at as i64);
-                stretch[0] == 0
-                    || f(Run {
-                        thread: run.thread + at,
-                        len: stretch.len(),
-                        first: run.first.wrapping_add(offset),
-                        stride: run.stride,
-                    })
-            })
-        })
     }
 
     /// Returns the active threads that have not left their block. `to` is a column for their mask, perhaps the one that it

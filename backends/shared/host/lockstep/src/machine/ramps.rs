@@ -212,6 +212,38 @@ impl Machine<'_> {
         true
     }
 
+    /// Calls `f` with each run of active threads, as [`Machine::runs`] with those of all.
+    #[inline]
+    pub(super) fn active_runs(
+        &self,
+        value: Affine,
+        active: Active,
+        mut f: impl FnMut(Run) -> bool,
+    ) -> bool {
+        let Some(mask) = active.mask else {
+            return self.runs(value, active, f);
+        };
+        self.runs(value, active, |run| {
+            // SAFETY: the mask has a byte for each thread, and is not written meanwhile.
+            let mask =
+                unsafe { std::slice::from_raw_parts(mask.as_ptr().add(run.thread), run.len) };
+            let mut from = 0;
+            // Each stretch is of active threads, or of others.
+            mask.chunk_by(|a, b| a == b).all(|stretch| {
+                let at = from;
+                from += stretch.len();
+                let offset = run.stride.wrapping_mul(at as i64);
+                stretch[0] == 0
+                    || f(Run {
+                        thread: run.thread + at,
+                        len: stretch.len(),
+                        first: run.first.wrapping_add(offset),
+                        stride: run.stride,
+                    })
+            })
+        })
+    }
+
     /// Returns the threads between the first active one and the end as rows, if they are whole rows, and if the values are
     /// at equal distances in each row and from row to row.
     pub(super) fn rows(&self, value: Affine, active: Active) -> Option<Rows> {
