@@ -39,7 +39,7 @@ fn log_of_the_cpu_replays_on_the_simulator_bit_for_bit() {
     assert!(bytes(0) == played && bytes(1) == numbers);
 }
 
-/// A log has no prints, and its replay no streams to ask for them: it prints for nobody.
+/// A log has no prints, and the replay's streams are not the caller's: its lines cannot be returned.
 #[test]
 fn log_of_a_kernel_that_prints_replays() {
     let logged = DeviceOptions::default().log_submissions(1 << 20);

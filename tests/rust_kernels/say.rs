@@ -443,7 +443,7 @@ fn a_task_has_its_first_lines_and_the_number_of_the_others(
 
 /// I12.
 #[test]
-fn device_keeps_the_newest_lines_that_nobody_takes() {
+fn device_keeps_the_newest_lines_that_no_call_returned() {
     let device = Way::Cpu.open();
     let stream = device.new_stream();
     let mut x = stream.create(&[0_u32; 1000]).unwrap();
@@ -454,7 +454,7 @@ fn device_keeps_the_newest_lines_that_nobody_takes() {
     assert_eq!(lines.len(), 10_001);
     assert_eq!(
         lines[0],
-        "... 2000 older lines were dropped, because nobody took them"
+        "... 2000 older lines were dropped before a call of `printed`"
     );
 }
 

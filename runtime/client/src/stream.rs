@@ -458,8 +458,8 @@ impl Stream {
     /// Returns an answer with what the kernels of the tasks added to the stream so far have printed, in order: that of a task
     /// by the numbers of its threads, and each line once. Lines of later tasks that have run by then are behind them.
     /// A task has at most 1,000 lines ([`PRINTED_LINES_MAX`](millstream_protocol::PRINTED_LINES_MAX)), those of its first
-    /// threads; a line without a thread says how many more there were. If nobody takes lines, the device keeps the newest
-    /// 10,000. May block while the mailbox is full.
+    /// threads; a line without a thread says how many more there were. Of lines that no call has returned, the device keeps
+    /// the newest 10,000. May block while the mailbox is full.
     ///
     /// The CPU and the simulator print; other devices refuse to prepare a kernel that does.
     pub fn printed(&self) -> Pending<Vec<Printed>> {

@@ -28,7 +28,7 @@ use crate::id::{Cursor, MAX_QUEUES, Point, StreamId};
 use crate::kernel::{Kernel, Source};
 use crate::lines::{Kept, Lines, PRINTED_LINES_MAX};
 
-/// The most lines of all launches of a device that nobody has taken yet.
+/// The most lines of all launches of a device that no `Prints::take` has returned yet.
 const LINES_MAX: usize = 10 * PRINTED_LINES_MAX;
 
 /// The most launches of a queue that are expected to print: more than a queue holds. Those that never ran stay until a later
@@ -41,7 +41,7 @@ const EXPECTED_MAX: usize = 1 << 16;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Printed {
-    /// The kernel; empty for the number of lines that were dropped because nobody took them.
+    /// The kernel; empty for the number of lines that were dropped before a call of `printed` returned them.
     pub kernel: Arc<str>,
     /// The thread. `None` for the number of lines that were not kept.
     pub thread: Option<ThreadPosition>,
@@ -150,7 +150,7 @@ impl Prints {
         }
         drop(state);
         let first = (dropped > 0).then(|| Printed {
-            text: format!("... {dropped} older lines were dropped, because nobody took them"),
+            text: format!("... {dropped} older lines were dropped before a call of `printed`"),
             ..omitted("".into())
         });
         let lines = batches.into_iter().flat_map(|(_, lines)| lines);
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(printed.len(), LINES_MAX + 1);
         assert_eq!(
             printed[0].to_string(),
-            "... 2000 older lines were dropped, because nobody took them"
+            "... 2000 older lines were dropped before a call of `printed`"
         );
     }
 }

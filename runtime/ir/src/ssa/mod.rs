@@ -237,7 +237,7 @@ pub enum Op {
     /// An atomic operation on the element with this index of an updated buffer or a shared array, and what the element was
     /// before. For `i32`, `u32`, `i64` and `u64`; additions, loads and swaps also for `f32` and `f64`.
     Atomic(AtomicOp, Memory, ValueId),
-    /// The value of another thread of a subgroup of so many threads: the first operand of the thread that the second one,
+    /// The value of another thread of a subgroup of this width: the first operand of the thread that the second one,
     /// `i64`, tells. Every thread of the cube must reach it. It orders no memory.
     Shuffle(Shuffle, u32, ValueId, ValueId),
 }

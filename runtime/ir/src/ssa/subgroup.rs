@@ -16,8 +16,8 @@ pub const SUBGROUP_MAX: u32 = 32;
 pub enum Scope {
     /// All threads of a cube.
     Cube,
-    /// A subgroup: so many neighbours along x, a power of two, at most [`SUBGROUP_MAX`], that divides the cube's threads along
-    /// x. Sums and products are those of a tree: in each step each thread of the lower half adds the value of its
+    /// A subgroup, with its width: the number of neighbours along x, a power of two, at most [`SUBGROUP_MAX`], that divides
+    /// the cube's threads along x. Sums and products are those of a tree: in each step each thread of the lower half adds the value of its
     /// partner in the upper half to its own.
     Subgroup(u32),
 }
@@ -52,9 +52,9 @@ named! {
         Lane = "lane",
         /// The thread whose place has these bits flipped.
         Xor = "xor",
-        /// The thread so many places behind.
+        /// The thread whose place is greater by the second operand.
         Down = "down",
-        /// The thread so many places before.
+        /// The thread whose place is less by the second operand.
         Up = "up",
     }
 }

@@ -136,7 +136,7 @@ impl Machine<'_> {
         let compare = millstream_ir::scalar::compare(test.op, dtype);
         let with = self.get(test.with);
         self.runs(test.value, active, |run| {
-            // SAFETY: the spare column has a byte for each thread, and nobody else uses it meanwhile.
+            // SAFETY: the spare column has a byte for each thread, and no other slice of it exists meanwhile.
             let bools =
                 unsafe { std::slice::from_raw_parts_mut(self.spare.add(run.thread), run.len) };
             let ramp = Ramp {

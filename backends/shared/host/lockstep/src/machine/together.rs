@@ -72,7 +72,8 @@ impl Machine<'_> {
 /// Writes for each source its element.
 ///
 /// # Safety
-/// Both pointers have so many elements, of memory that does not overlap. Sources are less than their number.
+/// Both pointers have as many elements as there are sources, in memory that does not overlap. Sources are less than their
+/// number.
 unsafe fn gather<T: Copy>(d: *mut T, a: *const T, sources: &[u32]) {
     for (place, source) in sources.iter().enumerate() {
         // SAFETY: the caller's promises.
