@@ -1,7 +1,6 @@
 //! The lines that the threads of one launch print.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use millstream_ir::ssa::ThreadPosition;
 use millstream_sync::facade::{Mutex, lock};
@@ -38,7 +37,6 @@ impl Lines {
 
     /// Returns the lines, at the end of the launch.
     pub(crate) fn kept(self) -> Kept {
-        let kept = self.0.into_inner();
-        kept.unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut lock(&self.0))
     }
 }
