@@ -1,7 +1,5 @@
 //! Prints SSA functions as CUDA C: one statement per line, one variable for each lane of each value.
 
-mod guard;
-
 use std::fmt::{self, Write};
 
 use millstream_ir::nest::BufferMode;
@@ -17,6 +15,7 @@ pub(super) const PRELUDE: &str = include_str!("prelude.cu");
 
 /// Prints a checked function as an entry point with this name.
 pub(super) fn print(text: &mut String, name: &str, function: &Function) -> fmt::Result {
+    let function = &*function.with_checks();
     let mut printer = Printer {
         text,
         function,
@@ -231,11 +230,10 @@ impl Printer<'_> {
 
     fn store(&mut self, to: Memory, at: Option<ValueId>, value: ValueId) -> fmt::Result {
         let of = self.of(value);
-        let if_within = self.if_within(to, at, of.lanes);
         if of.lanes == 1 || matches!(to, Memory::Local(_)) {
             return (0..of.lanes).try_for_each(|lane| {
                 let (place, value) = (self.element(to, at, lane), self.name(value, lane));
-                self.line(format_args!("{if_within}{place} = {value};"))
+                self.line(format_args!("{place} = {value};"))
             });
         }
         let wide = format!("ms::Wide<{}, {}>", stored(of.dtype), of.lanes);
@@ -243,9 +241,7 @@ impl Printer<'_> {
             .map(|lane| self.name(value, lane).to_string())
             .collect();
         let (place, lanes) = (self.element(to, at, 0), lanes.join(", "));
-        self.line(format_args!(
-            "{if_within}*({wide}*)&{place} = {wide}{{{{{lanes}}}}};"
-        ))
+        self.line(format_args!("*({wide}*)&{place} = {wide}{{{{{lanes}}}}};"))
     }
 
     fn define(&mut self, value: ValueId, op: &Op) -> fmt::Result {
@@ -255,11 +251,10 @@ impl Printer<'_> {
             && !matches!(memory, Memory::Local(_))
         {
             let wide = format!("ms::Wide<{}, {}>", stored(of.dtype), of.lanes);
-            let mut loaded = format!("*(const {wide}*)&{}", self.element(*memory, *at, 0));
-            if let Some(within) = self.within(*memory, *at, of.lanes) {
-                loaded = format!("{within} ? {loaded} : {wide}{{}}");
-            }
-            self.line(format_args!("const {wide} w{value} = {loaded};"))?;
+            let loaded = self.element(*memory, *at, 0);
+            self.line(format_args!(
+                "const {wide} w{value} = *(const {wide}*)&{loaded};"
+            ))?;
         }
         if let Op::Const(bits) = op {
             self.constants[value as usize] = Some(*bits);
@@ -306,17 +301,9 @@ impl Printer<'_> {
                     Memory::Local(_) => self.element(*memory, *at, lane),
                     _ => format!("w{value}.lane[{lane}]"),
                 };
-                let loaded = match to.dtype {
+                match to.dtype {
                     DType::Bool => format!("{element} != 0"),
                     _ => element,
-                };
-                // A wide access of a buffer or a shared array is checked where it is loaded as a whole.
-                let is_checked = to.lanes == 1 || matches!(memory, Memory::Local(_));
-                match self.within(*memory, *at, to.lanes) {
-                    Some(within) if is_checked => {
-                        format!("{within} ? {loaded} : {}{{}}", to.dtype)
-                    }
-                    _ => loaded,
                 }
             }
             Op::Lane(a, lane) => self.name(*a, *lane).to_string(),
@@ -383,11 +370,7 @@ impl Printer<'_> {
                 for operand in op.operands() {
                     call += &format!(", {}", self.name(operand, 0));
                 }
-                call += ")";
-                match self.within(*memory, Some(*at), 1) {
-                    Some(within) => format!("{within} ? {call} : {}{{}}", to.dtype),
-                    None => call,
-                }
+                call + ")"
             }
             Op::Shuffle(from, width, a, by) => {
                 let (threads, a, by) = (self.threads, self.name(*a, 0), self.name(*by, 0));

@@ -103,12 +103,8 @@ impl<'m> Body<'m> {
     pub(crate) fn define(&mut self, value: ValueId, op: &Op) -> Result<(), LowerError> {
         let of = self.of(value);
         let lanes = match op {
-            Op::Load(memory, at) => self.guarded_value((*memory, *at), of, |body| {
-                body.load_within(*memory, *at, of)
-            })?,
-            Op::Atomic(op, memory, at) => self.guarded_value((*memory, Some(*at)), of, |body| {
-                Ok(vec![body.atomic(*op, *memory, *at)?])
-            })?,
+            Op::Load(memory, at) => self.load(*memory, *at, of)?,
+            Op::Atomic(op, memory, at) => vec![self.atomic(*op, *memory, *at)?],
             _ => {
                 let lanes = (0..of.lanes).map(|lane| self.lane(of.dtype, op, lane));
                 lanes.collect::<Result<_, _>>()?

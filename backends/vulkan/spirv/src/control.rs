@@ -54,10 +54,7 @@ impl Body<'_> {
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         match stmt {
             Stmt::Let { value, op } => self.define(*value, op),
-            Stmt::Store { to, at, value } => {
-                let lanes = self.of(*value).lanes;
-                self.guarded((*to, *at), lanes, |body| body.store(*to, *at, *value))
-            }
+            Stmt::Store { to, at, value } => self.store(*to, *at, *value),
             Stmt::If {
                 condition,
                 then,

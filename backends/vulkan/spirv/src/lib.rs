@@ -57,7 +57,6 @@ mod arithmetic;
 mod body;
 mod control;
 mod emit;
-mod guard;
 mod inputs;
 mod memory;
 mod requirements;
@@ -113,6 +112,7 @@ pub struct Module {
 /// # Errors
 /// The target lacks something that the function needs, or the function is not valid.
 pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError> {
+    let function = &*function.with_checks();
     let target = &requirements::without_adding(function, target);
     let mut emit = Emit::new();
     requirements::check(&mut emit, function, &target.features)?;

@@ -151,8 +151,8 @@ impl Body<'_> {
         Ok((dtype, stored))
     }
 
-    /// Lowers a load, whose index is within bounds.
-    pub(crate) fn load_within(
+    /// Lowers a load.
+    pub(crate) fn load(
         &mut self,
         memory: Memory,
         at: Option<ValueId>,

@@ -34,6 +34,7 @@
 //! the function is [checked](Function::checked).
 
 mod atomic;
+mod bounds;
 mod build;
 mod builder;
 mod check;

@@ -60,6 +60,9 @@ fn row<D: Definition>(
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let mut function = program::<D>()?;
     let checked = Kernel::from_program(name, Arc::new(Program::Ssa(function.clone())))?;
+    if std::env::var("SASS").is_ok() {
+        eprintln!("{function}\n{}", function.with_checks());
+    }
     function.checked = false;
     let unchecked = Kernel::from_program(name, Arc::new(Program::Ssa(function)))?;
     let sides = [Kernel::new(name).cuda(by_hand), checked, unchecked];
@@ -78,9 +81,15 @@ fn row<D: Definition>(
     Ok(cells)
 }
 
-/// Returns the instructions for each unit, in the innermost loop that has most of them; of a kernel without a loop, all.
+/// Returns the instructions for each unit, in the innermost loop that needs the fewest, which of a loop in two copies is the
+/// one without checks; of a kernel without a loop, all.
 fn instructions(compiled: &Compiled, unit: &str) -> Result<f64, Box<dyn Error>> {
     let lines = disassembled(&compiled.binary)?;
+    if let Ok(folder) = std::env::var("SASS") {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static N: AtomicU32 = AtomicU32::new(0);
+        std::fs::write(format!("{folder}/{:02}.sass", N.fetch_add(1, Ordering::Relaxed)), &lines)?;
+    }
     let label = |line: &str| line.strip_suffix(':').map(str::to_owned);
     let (mut code, mut labels) = (Vec::new(), Vec::new());
     for line in lines.lines().map(str::trim) {
@@ -111,14 +120,9 @@ fn instructions(compiled: &Compiled, unit: &str) -> Result<f64, Box<dyn Error>> 
         let units = code[*from..=*to].iter().filter(|line| line.contains(unit));
         if unit.is_empty() { 1 } else { units.count() }
     };
-    let work = loops
-        .iter()
-        .filter(is_inner)
-        .max_by_key(|it| (count(it), it.1 - it.0));
-    Ok(match work {
-        Some(work) => (work.1 - work.0 + 1) as f64 / count(work).max(1) as f64,
-        None => code.len() as f64,
-    })
+    let inner = loops.iter().filter(is_inner).filter(|it| count(it) > 0);
+    let ratios = inner.map(|it| (it.1 - it.0 + 1) as f64 / count(it) as f64);
+    Ok(ratios.reduce(f64::min).unwrap_or(code.len() as f64))
 }
 
 fn disassembled(binary: &[u8]) -> Result<String, Box<dyn Error>> {

@@ -1,0 +1,456 @@
+//! The checks of a [checked](Function::checked) function as statements, for devices that do not notice an access out of bounds.
+//!
+//! ```text
+//!   %8: f32 = load x[%7]             store guard_f32 = %zero
+//!                                    %20: u64 = bits %7
+//!                              ►     %21: bool = lt %20 %x_len
+//!                                    if %21 {
+//!                                      %22: f32 = load x[%7]
+//!                                      store guard_f32 = %22
+//!                                    }
+//!                                    %8: f32 = load guard_f32
+//! ```
+//! An access has no check if it is known to be within bounds, by ranges and conditions (`facts`). An innermost loop whose other
+//! accesses rise or fall evenly (`affine`) is written twice: without their checks, which runs if a test before the loop finds
+//! all of them within bounds, and with them.
+//!
+//! The walk is over values of the source, of which facts are known; `names` has those of the result.
+
+mod affine;
+mod facts;
+mod range;
+mod rename;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use affine::Run;
+use facts::Facts;
+
+use super::{Array, Block, Function, Memory, Op, Stmt, Type, ValueId, statements};
+use crate::{BinaryOp, CompareOp, DType};
+
+/// The most statements of a loop that is written twice.
+const TWICE_MAX: usize = 256;
+
+impl Function {
+    /// Returns the function with its checks as statements, if it is [checked](Function::checked): the result is not, and
+    /// accesses nothing out of bounds. Parameters and launch words stay. The function is valid.
+    pub fn with_checks(&self) -> Cow<'_, Self> {
+        if !self.checked {
+            return Cow::Borrowed(self);
+        }
+        let mut guards = Guards {
+            from: self,
+            facts: Facts::new(self),
+            names: (0..self.values.len() as ValueId).collect(),
+            is_named: vec![false; self.values.len()],
+            first: Block::new(),
+            zeros: HashMap::new(),
+            limits: HashMap::new(),
+            loaded: HashMap::new(),
+            run: None,
+            to: Function {
+                checked: false,
+                body: Block::new(),
+                ..self.clone()
+            },
+        };
+        let body = guards.block(&self.body, None);
+        guards.to.body = guards.first;
+        guards.to.body.extend(body);
+        Cow::Owned(guards.to)
+    }
+}
+
+struct Guards<'f> {
+    from: &'f Function,
+    facts: Facts<'f>,
+    /// The result so far, without its body.
+    to: Function,
+    /// The value of the result that is the same as each value of the source, and whether that is defined already.
+    names: Vec<ValueId>,
+    is_named: Vec<bool>,
+    /// Statements before all others: zeros, and what accesses are compared with.
+    first: Block,
+    zeros: HashMap<Type, ValueId>,
+    limits: HashMap<(Memory, u8), ValueId>,
+    /// The variables for what loads give.
+    loaded: HashMap<Type, u16>,
+    run: Option<Run>,
+}
+
+impl<'f> Guards<'f> {
+    /// Returns the type of a value of the source.
+    fn of(&self, value: ValueId) -> Type {
+        self.from.values[value as usize]
+    }
+
+    fn new_value(&mut self, of: Type) -> ValueId {
+        self.to.values.push(of);
+        (self.to.values.len() - 1) as ValueId
+    }
+
+    /// Adds the definition of a new value.
+    fn emit(&mut self, of: Type, op: Op, out: &mut Block) -> ValueId {
+        let value = self.new_value(of);
+        out.push(Stmt::Let { value, op });
+        value
+    }
+
+    /// Returns the value of the result for one of the source that is defined now: the same, unless this is the second copy.
+    fn name(&mut self, value: ValueId) -> ValueId {
+        if std::mem::replace(&mut self.is_named[value as usize], true) {
+            self.names[value as usize] = self.new_value(self.of(value));
+        }
+        self.names[value as usize]
+    }
+
+    fn named(&self, value: ValueId) -> ValueId {
+        self.names[value as usize]
+    }
+
+    /// Writes a block that a condition is known to lead to.
+    fn block(&mut self, block: &'f Block, condition: Option<(ValueId, bool)>) -> Block {
+        let (scope, mut out) = (self.facts.open(), Block::new());
+        if let Some((condition, holds)) = condition {
+            self.facts.assume(condition, holds);
+        }
+        for stmt in block {
+            self.stmt(stmt, &mut out);
+        }
+        self.facts.close(scope);
+        out
+    }
+
+    fn stmt(&mut self, stmt: &'f Stmt, out: &mut Block) {
+        match stmt {
+            Stmt::Let { value, op } => self.define(*value, op, out),
+            Stmt::Store { to, at, value } => {
+                let guard = self.guard(*to, *at, self.of(*value).lanes, out);
+                let store = Stmt::Store {
+                    to: *to,
+                    at: at.map(|at| self.named(at)),
+                    value: self.named(*value),
+                };
+                match guard {
+                    Some(condition) => out.push(when(condition, vec![store])),
+                    None => out.push(store),
+                }
+                self.facts.store(*to, *value);
+            }
+            Stmt::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let written = Stmt::If {
+                    condition: self.named(*condition),
+                    then: self.block(then, Some((*condition, true))),
+                    otherwise: self.block(otherwise, Some((*condition, false))),
+                };
+                out.push(written);
+                self.join(*condition, then, otherwise);
+            }
+            Stmt::For { .. } => self.repeat(stmt, out),
+            Stmt::Loop { body } => {
+                self.facts.forget(body);
+                let written = self.block(body, None);
+                out.push(Stmt::Loop { body: written });
+                self.facts.forget(body);
+            }
+            Stmt::Say(say) => {
+                let mut say = say.clone();
+                for value in &mut say.values {
+                    *value = self.named(*value);
+                }
+                out.push(Stmt::Say(say));
+            }
+            Stmt::Break | Stmt::Continue | Stmt::Return | Stmt::Barrier | Stmt::Line(_) => {
+                out.push(stmt.clone());
+            }
+        }
+    }
+
+    /// Says what is known behind both blocks of an `if`.
+    fn join(&mut self, condition: ValueId, then: &'f Block, otherwise: &'f Block) {
+        self.facts.forget(then);
+        self.facts.forget(otherwise);
+        let leaves = |block: &Block| block.last().is_some_and(Stmt::is_terminator);
+        if leaves(then) {
+            self.facts.assume(condition, false);
+        } else if leaves(otherwise) {
+            self.facts.assume(condition, true);
+        }
+        // `a && b` and `a || b`, as a variable.
+        if let (Some((local, a)), Some((other, b))) = (last_store(then), last_store(otherwise))
+            && local == other
+        {
+            match (self.facts.constant(a), self.facts.constant(b)) {
+                (_, Some(0)) => {
+                    let implied = [(condition, true), (a, true)];
+                    self.facts.imply(local, true, implied);
+                }
+                (Some(1), _) => {
+                    let implied = [(condition, false), (b, false)];
+                    self.facts.imply(local, false, implied);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn define(&mut self, value: ValueId, op: &'f Op, out: &mut Block) {
+        let of = self.of(value);
+        let access = match op {
+            Op::Load(memory, at) => Some((*memory, *at)),
+            Op::Atomic(_, memory, at) => Some((*memory, Some(*at))),
+            _ => None,
+        };
+        let guard = access.and_then(|(memory, at)| self.guard(memory, at, of.lanes, out));
+        let op_of_names = op.renamed(|a| self.named(a));
+        self.facts.define(value, op);
+        let name = self.name(value);
+        let Some(condition) = guard else {
+            out.push(Stmt::Let {
+                value: name,
+                op: op_of_names,
+            });
+            return;
+        };
+        let (variable, zero) = (self.loaded(of), self.zero(of));
+        let store = |value| Stmt::Store {
+            to: variable,
+            at: None,
+            value,
+        };
+        out.push(store(zero));
+        let mut within = Block::new();
+        let accessed = self.emit(of, op_of_names, &mut within);
+        within.push(store(accessed));
+        out.push(when(condition, within));
+        out.push(Stmt::Let {
+            value: name,
+            op: Op::Load(variable, None),
+        });
+    }
+
+    /// Computes whether an access is within bounds; `None` if it is known to be.
+    fn guard(
+        &mut self,
+        memory: Memory,
+        at: Option<ValueId>,
+        lanes: u8,
+        out: &mut Block,
+    ) -> Option<ValueId> {
+        if self.is_within(memory, at, lanes) {
+            return None;
+        }
+        let limit = self.limit(memory, lanes);
+        let of = DType::U64.into();
+        let index = match at {
+            Some(at) => self.emit(of, Op::Bits(self.named(at)), out),
+            None => self.emit(of, Op::Const(0), out),
+        };
+        let is_less = Op::Compare(CompareOp::Lt, index, limit);
+        Some(self.emit(DType::Bool.into(), is_less, out))
+    }
+
+    /// Returns whether an access is known to be within bounds.
+    fn is_within(&mut self, memory: Memory, at: Option<ValueId>, lanes: u8) -> bool {
+        let number = self.len_word(memory).map(|word| self.facts.word(word));
+        let least = match number {
+            Some(number) => self.facts.range_of(number).least,
+            None => self.array_len(memory),
+        };
+        let Some(at) = at else {
+            return least >= lanes.into();
+        };
+        let last = self.facts.range(at).most.checked_add(u64::from(lanes) - 1);
+        let is_less = number.is_some_and(|len| self.facts.is_less(self.facts.number(at), len));
+        last.is_some_and(|last| last < least)
+            || (is_less && lanes == 1)
+            || self.is_within_by_test(memory, at, lanes)
+    }
+
+    /// Returns the launch word with the length of a buffer.
+    fn len_word(&self, memory: Memory) -> Option<u16> {
+        match memory {
+            Memory::Param(param) => self.from.params[usize::from(param)].len,
+            Memory::Shared(_) | Memory::Local(_) => None,
+        }
+    }
+
+    fn array_len(&self, memory: Memory) -> u64 {
+        let array = match memory {
+            // Every buffer of a checked function has a length.
+            Memory::Param(_) => return 0,
+            Memory::Shared(shared) => &self.from.shared[usize::from(shared)],
+            Memory::Local(local) => &self.from.locals[usize::from(local)],
+        };
+        array.len.into()
+    }
+
+    /// Returns what the index of an access is below if all its lanes are within bounds.
+    fn limit(&mut self, memory: Memory, lanes: u8) -> ValueId {
+        if let Some(limit) = self.limits.get(&(memory, lanes)) {
+            return *limit;
+        }
+        let (of, others) = (Type::one(DType::U64), u64::from(lanes) - 1);
+        let mut first = std::mem::take(&mut self.first);
+        let limit = match self.len_word(memory) {
+            None => {
+                let len = self.array_len(memory).saturating_sub(others);
+                self.emit(of, Op::Const(len), &mut first)
+            }
+            Some(word) => {
+                let mut limit = self.emit(of, Op::Scalar(word), &mut first);
+                if others > 0 {
+                    let others = self.emit(of, Op::Const(others), &mut first);
+                    for op in [BinaryOp::Max, BinaryOp::Sub] {
+                        limit = self.emit(of, Op::Binary(op, limit, others), &mut first);
+                    }
+                }
+                limit
+            }
+        };
+        self.first = first;
+        self.limits.insert((memory, lanes), limit);
+        limit
+    }
+
+    fn zero(&mut self, of: Type) -> ValueId {
+        if let Some(zero) = self.zeros.get(&of) {
+            return *zero;
+        }
+        let mut first = std::mem::take(&mut self.first);
+        let zero = self.emit(of, Op::Const(0), &mut first);
+        self.first = first;
+        self.zeros.insert(of, zero);
+        zero
+    }
+
+    /// Returns the variable for what a load of this type gives.
+    fn loaded(&mut self, of: Type) -> Memory {
+        if let Some(local) = self.loaded.get(&of) {
+            return Memory::Local(*local);
+        }
+        let Type { dtype, lanes } = of;
+        let mut name = format!("guard_{dtype}_{lanes}");
+        let to = &mut self.to;
+        let arrays = to.shared.iter().chain(&to.locals).map(|array| &array.name);
+        let others = to.params.iter().map(|param| &param.name);
+        let others = others.chain(to.scalars.iter().map(|scalar| &scalar.name));
+        let taken: Vec<&String> = arrays.chain(others).collect();
+        while taken.contains(&&name) {
+            name.push('_');
+        }
+        let len = lanes.into();
+        let local = to.locals.len() as u16;
+        to.locals.push(Array { name, dtype, len });
+        self.loaded.insert(of, local);
+        Memory::Local(local)
+    }
+
+    /// Writes a `for`, twice if that saves checks.
+    fn repeat(&mut self, stmt: &'f Stmt, out: &mut Block) {
+        let Stmt::For {
+            index,
+            start,
+            end,
+            step,
+            body,
+            ..
+        } = stmt
+        else {
+            return;
+        };
+        self.facts.forget(body);
+        if self.run.is_none() && is_worthwhile(body) {
+            self.run = Some(Run::new(*index, body));
+            let mut fast = Block::new();
+            self.copy(stmt, &mut fast);
+            match self.run.take() {
+                Some(run) if !run.is_needless() => {
+                    let condition = self.test(&run, [*start, *end, *step], out);
+                    let mut slow = Block::new();
+                    self.copy(stmt, &mut slow);
+                    if let Some(Stmt::For { unroll, .. }) = slow.last_mut() {
+                        *unroll = false;
+                    }
+                    out.push(Stmt::If {
+                        condition,
+                        then: fast,
+                        otherwise: slow,
+                    });
+                }
+                _ => out.append(&mut fast),
+            }
+        } else {
+            self.copy(stmt, out);
+        }
+        self.facts.forget(body);
+    }
+
+    /// Writes a copy of a `for`.
+    fn copy(&mut self, stmt: &'f Stmt, out: &mut Block) {
+        let Stmt::For {
+            index,
+            start,
+            end,
+            step,
+            unroll,
+            body,
+        } = stmt
+        else {
+            return;
+        };
+        let scope = self.facts.open();
+        self.facts.index(*index, *start, *end);
+        let copy = Stmt::For {
+            index: self.name(*index),
+            start: self.named(*start),
+            end: self.named(*end),
+            step: self.named(*step),
+            unroll: *unroll,
+            body: self.block(body, None),
+        };
+        self.facts.close(scope);
+        out.push(copy);
+    }
+}
+
+fn when(condition: ValueId, then: Block) -> Stmt {
+    Stmt::If {
+        condition,
+        then,
+        otherwise: Block::new(),
+    }
+}
+
+/// Returns the variable that the last statement of a block stores to, and the value.
+fn last_store(block: &Block) -> Option<(u16, ValueId)> {
+    let last = block
+        .iter()
+        .rev()
+        .find(|stmt| !matches!(stmt, Stmt::Line(_)));
+    match last {
+        Some(Stmt::Store {
+            to: Memory::Local(local),
+            at: None,
+            value,
+        }) => Some((*local, *value)),
+        _ => None,
+    }
+}
+
+/// Returns whether a loop may be written twice: it is innermost and short, and no threads need meet in one of the copies, nor
+/// leave the function from there, behind which they could not meet.
+fn is_worthwhile(body: &Block) -> bool {
+    let mut statements = statements(body);
+    let is_plain = statements.all(|stmt| {
+        let meets = stmt.op().is_some_and(Op::meets);
+        !meets && !matches!(stmt, Stmt::For { .. } | Stmt::Return | Stmt::Barrier)
+    });
+    is_plain && self::statements(body).count() <= TWICE_MAX
+}

@@ -1,0 +1,323 @@
+//! Checks as statements: they do what checked accesses do, for every index and length, access nothing out of bounds
+//! themselves, and are left out where they are known to hold.
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, `unwrap` states the expected outcome"
+)]
+
+use millstream_ir::ssa::{Builder, Function, MemoryRef, Stmt, Val, Var, statements};
+use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
+use millstream_ir_text::threads;
+use proptest::prelude::*;
+
+/// Random numbers.
+struct Draws(u64);
+
+impl Draws {
+    /// Returns a number below a limit.
+    fn below(&mut self, limit: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// Numbers near which indices wrap.
+const HOSTILE: [i64; 14] = [
+    0,
+    1,
+    2,
+    3,
+    7,
+    -1,
+    -2,
+    1 << 31,
+    (1 << 31) - 1,
+    (1 << 32) - 1,
+    i64::MAX,
+    i64::MAX - 1,
+    i64::MIN,
+    i64::MIN + 1,
+];
+const INTEGERS: [DType; 6] = [
+    DType::I64,
+    DType::U64,
+    DType::I32,
+    DType::U32,
+    DType::U8,
+    DType::I16,
+];
+const X_LEN: u64 = 23;
+const LOCAL_LEN: u32 = 12;
+
+/// What the statements of a random function use.
+struct Scope<'k> {
+    /// The indices of the loops around.
+    indices: Vec<Val<'k>>,
+    words: [Val<'k>; 2],
+    memory: [MemoryRef<'k>; 3],
+    sum: Var<'k>,
+    moved: Var<'k>,
+}
+
+/// Returns a function with loops whose indices are mostly even.
+fn function(draws: &mut Draws) -> Function {
+    let k = Builder::new("even", [1, 1, 1]);
+    k.check_bounds();
+    let words = ["a", "b"].map(|name| k.scalar(name, DType::I64));
+    let (x, y) = (k.read("x", DType::U32), k.update("y", DType::U32));
+    let mut scope = Scope {
+        indices: vec![],
+        words,
+        memory: [x, y, k.local("own", DType::U32, LOCAL_LEN)],
+        sum: k.var("sum", 1_u32),
+        moved: k.var("moved", words[0]),
+    };
+    for _ in 0..2 {
+        repeat(&k, draws, &mut scope, 2);
+    }
+    y.set(0, scope.sum.get());
+    k.build().unwrap()
+}
+
+fn repeat<'k>(k: &'k Builder, draws: &mut Draws, scope: &mut Scope<'k>, depth: u32) {
+    let start = match draws.below(3) {
+        0 => k.constant(0),
+        1 => k.constant(draws.of(&HOSTILE)),
+        _ => scope.words[1],
+    };
+    let step = draws.of(&[1_i64, 1, 1, 2, 3, 1 << 40]);
+    let count = draws.below(12) as i64;
+    let end = match draws.below(4) {
+        0 if step == 1 => k
+            .len(scope.memory[draws.below(3) as usize])
+            .bits(DType::I64)
+            .min(start + count),
+        // No iteration if the sum wraps.
+        _ => start + count.wrapping_mul(step),
+    };
+    let step = match draws.below(3) {
+        0 => scope.words[0].max(1).min(1) * step,
+        _ => k.constant(step),
+    };
+    k.range(start, end, step, |i| {
+        scope.indices.push(i);
+        for _ in 0..1 + draws.below(4) {
+            statement(k, draws, scope);
+        }
+        if depth > 0 && draws.below(3) == 0 {
+            repeat(k, draws, scope, depth - 1);
+        }
+        scope.indices.pop();
+    });
+}
+
+fn statement<'k>(k: &'k Builder, draws: &mut Draws, scope: &Scope<'k>) {
+    let at = index(k, draws, scope, 3).cast(DType::I64);
+    let memory = draws.of(&scope.memory);
+    let len = k.len(memory);
+    let (sum, lanes) = (scope.sum, draws.of(&[1, 1, 1, 2]));
+    match draws.below(8) {
+        0 => memory_of(scope, draws).set(at, sum.get()),
+        1 if lanes == 2 => memory_of(scope, draws).set(at * 2, sum.get().splat(2)),
+        2 => {
+            let is_within = match draws.below(3) {
+                0 => at.bits(DType::U64).lt(len),
+                1 => at.lt(len.bits(DType::I64)),
+                _ => !at.bits(DType::U64).compare(CompareOp::Ge, len),
+            };
+            k.when(is_within, || sum.set(sum.get() * 31 + memory.get(at)));
+        }
+        3 => scope.moved.set(at),
+        4 => k.when(sum.get().lt(1_u32 << 20), || k.continue_()),
+        5 => {
+            scope.memory[1].add(at, sum.get());
+        }
+        6 if lanes == 2 => {
+            let pair = memory.get_wide(at * 2, 2);
+            sum.set(sum.get() * 31 + pair.lane(0) - pair.lane(1));
+        }
+        _ => sum.set(sum.get() * 31 + memory.get(at)),
+    }
+}
+
+/// Returns memory that is written.
+fn memory_of<'k>(scope: &Scope<'k>, draws: &mut Draws) -> MemoryRef<'k> {
+    scope.memory[1 + draws.below(2) as usize]
+}
+
+/// Returns an integer of any type.
+fn index<'k>(k: &'k Builder, draws: &mut Draws, scope: &Scope<'k>, depth: u32) -> Val<'k> {
+    if depth == 0 || draws.below(4) == 0 {
+        return match draws.below(8) {
+            0 => k.constant(draws.of(&HOSTILE)),
+            1 => draws.of(&scope.words),
+            2 => k.cube(),
+            3 => scope.moved.get(),
+            _ => draws.of(&scope.indices),
+        };
+    }
+    let a = index(k, draws, scope, depth - 1);
+    let mut other = |of: Val<'k>| index(k, draws, scope, depth - 2.min(depth)).cast(of.of().dtype);
+    let b = other(a);
+    match draws.below(12) {
+        0..=3 => a + b,
+        4 | 5 => a - b,
+        6 => a * b,
+        7 => a * draws.of(&[2_i64, 3, -1, -2]),
+        8 => a.cast(draws.of(&INTEGERS)),
+        9 => a.binary(
+            draws.of(&[BinaryOp::And, BinaryOp::Rem, BinaryOp::Div, BinaryOp::Shr]),
+            draws.of(&[7_i64, 15]),
+        ),
+        10 => a.binary(BinaryOp::Shl, draws.of(&[1_i64, 2])),
+        _ => a.min(b).unary(UnaryOp::Neg),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn checks_as_statements_do_the_same_and_stay_within_bounds(seed in any::<u64>()) {
+        let draws = &mut Draws(seed);
+        let function = function(draws);
+        let y_len = draws.of(&[1_u64, 2, 9, 40]);
+        // The lengths of the buffers, as `len` and `check_bounds` have added them.
+        let words: Vec<u64> = function.scalars.iter().map(|word| match word.name.as_str() {
+            "x_len" => X_LEN,
+            "y_len" => y_len,
+            _ => match draws.below(3) {
+                0 => draws.of(&HOSTILE).cast_unsigned(),
+                _ => draws.below(12),
+            },
+        }).collect();
+        let of_len = |len: u64| -> Vec<u8> { (0..len as u32 * 4).map(|at| (at * 37 % 251) as u8).collect() };
+        let before = vec![of_len(X_LEN), of_len(y_len)];
+        let (mut expected, mut given) = (before.clone(), before);
+        threads::run(&function, 2, &mut expected, &words);
+        let with_checks = function.with_checks();
+        prop_assert!(with_checks.check().is_ok(), "{function}\n{with_checks}");
+        let strays = threads::run(&with_checks, 2, &mut given, &words);
+        prop_assert!(!strays, "{words:?}\n{function}\n{with_checks}");
+        prop_assert_eq!(given, expected, "{:?}\n{}\n{}", words, function, with_checks);
+    }
+}
+
+/// Adds statements to a function with the read-only buffer `x`, the shared array `s` of 64 elements and the word `n`.
+type Writes = for<'k> fn(&'k Builder, [MemoryRef<'k>; 2], Val<'k>);
+
+/// What says that an access is within bounds, and the `if`s that checks add. A loop in two copies adds one, and one for each
+/// check in either copy.
+const CASES: [(&str, usize, Writes); 15] = [
+    ("the condition around", 0, |k, [x, s], _| {
+        k.when(k.index().bits(DType::U64).lt(k.len(x)), || {
+            s.set(k.thread(), x.get(k.index()))
+        })
+    }),
+    ("the condition before", 0, |k, [x, s], _| {
+        k.when(
+            k.index().compare(CompareOp::Ge, k.len(x).bits(DType::I64)),
+            || k.return_(),
+        );
+        s.set(k.thread(), x.get(k.index()));
+    }),
+    ("no condition", 1, |k, [x, s], _| {
+        s.set(k.thread(), x.get(k.index()))
+    }),
+    ("a condition that says nothing", 1, |k, [x, s], n| {
+        k.when(n.lt(k.len(x).bits(DType::I64)), || {
+            s.set(k.thread(), x.get(n))
+        });
+    }),
+    ("two conditions", 0, |k, [x, s], n| {
+        let is_within = n
+            .compare(CompareOp::Ge, 0)
+            .binary(BinaryOp::And, n.lt(k.len(x).bits(DType::I64)));
+        k.when(is_within, || s.set(k.thread(), x.get(n)));
+    }),
+    ("conditions one after the other", 0, |k, [x, s], n| {
+        let both = k.unset("both", DType::Bool);
+        let no = k.constant(0).cast(DType::Bool);
+        let n = n.bits(DType::U64);
+        k.either(n.lt(90), || both.set((n + 1).lt(k.len(x))), || both.set(no));
+        k.when(both.get(), || {
+            s.set(k.thread(), x.get((n + 1).bits(DType::I64)))
+        });
+    }),
+    ("a mask", 0, |k, [_, s], n| {
+        s.set(n.binary(BinaryOp::And, 63), s.get(k.index() % 64))
+    }),
+    ("a mask that is too wide", 2, |k, [_, s], n| {
+        s.set(n.binary(BinaryOp::And, 127), s.get(n % 64))
+    }),
+    ("the length that a loop ends at", 0, |k, [x, s], _| {
+        let end = k.len(x).min(i64::MAX).bits(DType::I64);
+        k.range(k.thread(), end, 64, |i| s.set(k.thread(), x.get(i)));
+    }),
+    ("a part of the length", 0, |k, [x, s], _| {
+        k.range(0, (k.len(x) / 3).bits(DType::I64), 1, |i| {
+            s.set(k.thread(), x.get(i))
+        });
+    }),
+    ("the condition of a while", 0, |k, [x, s], n| {
+        let i = k.var("i", n.bits(DType::U64));
+        k.while_(
+            || i.get().lt(k.len(x)),
+            || {
+                s.set(k.thread(), x.get(i.get().bits(DType::I64)));
+                i.set(i.get() + 1);
+            },
+        );
+    }),
+    ("a variable that has changed", 1, |k, [x, s], n| {
+        let i = k.var("i", n.bits(DType::U64));
+        k.when(i.get().lt(k.len(x)), || {
+            i.set(i.get() + 1);
+            s.set(k.thread(), x.get(i.get().bits(DType::I64)));
+        });
+    }),
+    ("a test before the loop", 3, |k, [x, s], n| {
+        k.range(0, n, 1, |i| s.set(k.thread(), x.get(n + i) + x.get(n * i)));
+    }),
+    ("no test before the loop", 4, |k, [x, s], n| {
+        k.range(0, n, 1, |i| {
+            s.set(k.thread(), x.get(x.get(i).cast(DType::I64)))
+        });
+    }),
+    ("no test as threads meet", 1, |k, [x, s], n| {
+        k.range(0, n, 1, |i| {
+            s.set(k.thread(), x.get(i));
+            k.barrier();
+        });
+    }),
+];
+
+#[test]
+fn a_check_that_is_known_to_hold_is_left_out() {
+    for (what, expected, writes) in CASES {
+        assert_eq!(added(writes), expected, "{what}");
+    }
+}
+
+/// Returns the number of `if`s that checks add to a function.
+fn added(writes: Writes) -> usize {
+    let k = Builder::new("within", [64, 1, 1]);
+    k.check_bounds();
+    let (x, s) = (k.read("x", DType::U32), k.shared("s", DType::U32, 64));
+    writes(&k, [x, s], k.scalar("n", DType::I64));
+    let function = k.build().unwrap();
+    let ifs = |function: &Function| {
+        let all = statements(&function.body);
+        all.filter(|stmt| matches!(stmt, Stmt::If { .. })).count()
+    };
+    let with_checks = function.with_checks();
+    with_checks.check().unwrap();
+    ifs(&with_checks) - ifs(&function)
+}
