@@ -9,6 +9,7 @@ use millstream_ir::ssa::{Builder, Function, MemoryRef, Stmt, Val, Var, statement
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 use millstream_ir_text::threads;
 use proptest::prelude::*;
+use rstest::rstest;
 
 /// Random numbers.
 struct Draws(u64);
@@ -45,13 +46,14 @@ const HOSTILE: [i64; 14] = [
     i64::MIN,
     i64::MIN + 1,
 ];
-const INTEGERS: [DType; 6] = [
+const INTEGERS: [DType; 7] = [
     DType::I64,
     DType::U64,
     DType::I32,
     DType::U32,
     DType::U8,
     DType::I16,
+    DType::I8,
 ];
 const X_LEN: u64 = 23;
 const LOCAL_LEN: u32 = 12;
@@ -92,7 +94,7 @@ fn repeat<'k>(k: &'k Builder, draws: &mut Draws, scope: &mut Scope<'k>, depth: u
         1 => k.constant(draws.of(&HOSTILE)),
         _ => scope.words[1],
     };
-    let step = draws.of(&[1_i64, 1, 1, 2, 3, 1 << 40]);
+    let step = draws.of(&[1_i64, 1, 1, 2, 3, 128, 1 << 40, 1 << 62]);
     let count = draws.below(12) as i64;
     let end = match draws.below(4) {
         0 if step == 1 => k
@@ -182,7 +184,7 @@ fn index<'k>(k: &'k Builder, draws: &mut Draws, scope: &Scope<'k>, depth: u32) -
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn checks_as_statements_do_the_same_and_stay_within_bounds(seed in any::<u64>()) {
@@ -210,12 +212,37 @@ proptest! {
     }
 }
 
+/// Indices that are within bounds in the first and in the last iteration, but not in all.
+#[rstest]
+#[case::of_64_bits([0, (1 << 62) + 1, 1 << 61], (DType::I64, 4, 0))]
+#[case::of_8_bits([0, 300, 1], (DType::U8, 1, 1))]
+#[case::of_7_bits_and_a_sign([0, 200, 1], (DType::I8, 1, 1))]
+#[case::down([0, 3, 1], (DType::I64, -(1 << 62), 0))]
+fn an_index_that_wraps_is_checked(
+    #[case] bounds: [i64; 3],
+    #[case] (narrow, slope, other): (DType, i64, i64),
+) {
+    let [start, end, step] = bounds;
+    let k = Builder::new("wraps", [1, 1, 1]);
+    k.check_bounds();
+    let y = k.update("y", DType::U32);
+    k.range(start, end, step, |i| {
+        let at = i.cast(narrow).cast(DType::I64) * slope - i * other;
+        y.set(at, y.get(at) + 1);
+    });
+    let function = k.build().unwrap();
+    let (mut expected, mut given) = (vec![vec![0; 8]], vec![vec![0; 8]]);
+    assert!(threads::run(&function, 1, &mut expected, &[2]));
+    assert!(!threads::run(&function.with_checks(), 1, &mut given, &[2]));
+    assert_eq!(given, expected);
+}
+
 /// Adds statements to a function with the read-only buffer `x`, the shared array `s` of 64 elements and the word `n`.
 type Writes = for<'k> fn(&'k Builder, [MemoryRef<'k>; 2], Val<'k>);
 
 /// What says that an access is within bounds, and the `if`s that checks add. A loop in two copies adds one, and one for each
 /// check in either copy.
-const CASES: [(&str, usize, Writes); 15] = [
+const CASES: [(&str, usize, Writes); 18] = [
     ("the condition around", 0, |k, [x, s], _| {
         k.when(k.index().bits(DType::U64).lt(k.len(x)), || {
             s.set(k.thread(), x.get(k.index()))
@@ -254,7 +281,7 @@ const CASES: [(&str, usize, Writes); 15] = [
     ("a mask", 0, |k, [_, s], n| {
         s.set(n.binary(BinaryOp::And, 63), s.get(k.index() % 64))
     }),
-    ("a mask that is too wide", 2, |k, [_, s], n| {
+    ("a mask that is too wide", 2, |_, [_, s], n| {
         s.set(n.binary(BinaryOp::And, 127), s.get(n % 64))
     }),
     ("the length that a loop ends at", 0, |k, [x, s], _| {
@@ -281,6 +308,23 @@ const CASES: [(&str, usize, Writes); 15] = [
         k.when(i.get().lt(k.len(x)), || {
             i.set(i.get() + 1);
             s.set(k.thread(), x.get(i.get().bits(DType::I64)));
+        });
+    }),
+    ("a condition on the first of two", 1, |k, [x, s], n| {
+        k.when(n.bits(DType::U64).lt(k.len(x)), || {
+            s.set(k.thread(), x.get_wide(n, 2).lane(1));
+        });
+    }),
+    ("the lesser of signed numbers", 1, |k, [x, s], n| {
+        let end = n.min(k.len(x).bits(DType::I64)).bits(DType::U64);
+        k.when(k.index().bits(DType::U64).lt(end), || {
+            s.set(k.thread(), x.get(k.index()));
+        });
+    }),
+    ("the quotient of signed numbers", 1, |k, [x, s], n| {
+        let end = (k.len(x).bits(DType::I64) / n).bits(DType::U64);
+        k.when(k.index().bits(DType::U64).lt(end), || {
+            s.set(k.thread(), x.get(k.index()));
         });
     }),
     ("a test before the loop", 3, |k, [x, s], n| {
