@@ -78,6 +78,7 @@ impl VulkanCompiler {
             has_grid: module.parameter_bytes as usize > words * size_of::<u64>(),
             is_divisible: true,
             descriptors: has_descriptors.then_some(function.params.len() as u32),
+            subgroup_width: module.subgroup_width,
             threads: function.threads,
         };
         // SAFETY: the lowering makes valid modules, for the features of this device.

@@ -2,7 +2,7 @@
 //!
 //! Each lane of a value is one value of SPIR-V, so a wide value is several.
 
-use millstream_ir::ssa::{Function, Op, Type, ValueId};
+use millstream_ir::ssa::{Function, Op, Shuffle, Type, ValueId};
 use millstream_ir::{DType, scalar};
 use spirv::Word;
 
@@ -148,6 +148,11 @@ impl<'m> Body<'m> {
             }
             Op::Shuffle(from, width, a, by) => {
                 let operands = [a, by].map(of);
+                let features = self.unit.target.features;
+                let is_of_device = (*from, *width) == (Shuffle::Lane, features.subgroup_width);
+                if is_of_device && features.shuffles(*width, dtype) {
+                    return Ok(self.shuffled(dtype, operands));
+                }
                 self.call(Routine::Shuffle(*from, *width, dtype), dtype, &operands)
             }
             other => return Err(self.unsupported(format!("{other:?}"))),

@@ -50,6 +50,9 @@ impl Body<'_> {
             Position::Threads => return self.constant(DType::I64, threads.into()),
             // An axis with one thread.
             Position::Thread if threads == 1 => return self.constant(DType::I64, 0),
+            Position::Thread if self.unit.target.features.subgroup_width > 0 => {
+                self.thread_of_subgroup(axis)
+            }
             Position::Thread => self.built_in(BuiltIn::LocalInvocationId, axis),
             Position::Cube => self.cube(axis),
             Position::Cubes => self.count(axis),

@@ -61,6 +61,7 @@ mod inputs;
 mod memory;
 mod requirements;
 mod routines;
+mod subgroups;
 mod target;
 mod unit;
 
@@ -91,6 +92,8 @@ pub struct Module {
     pub parameters: Parameters,
     /// The bytes of the parameter block.
     pub parameter_bytes: u32,
+    /// The size of subgroups, all full, that the pipeline has to require; 0 if any will do.
+    pub subgroup_width: u32,
 }
 
 /// Lowers a checked function.
@@ -114,6 +117,7 @@ pub struct Module {
 pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError> {
     let function = &*function.with_checks();
     let target = &requirements::without_adding(function, target);
+    let target = &subgroups::without_needless(function, target);
     let mut emit = Emit::new();
     requirements::check(&mut emit, function, &target.features)?;
     let mut unit = Unit::new(emit, function, target);
@@ -123,7 +127,7 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
     Body::new(&mut unit, function, None).statements()?;
     unit.emit.end(None);
     while let Some((routine, id)) = unit.routines.take_missing() {
-        let lowered = routine.function(function.threads, target.features.f64);
+        let lowered = routine.function(function.threads, &target.features);
         let parameters = lowered.scalars.iter();
         let parameters: Vec<_> = parameters.map(|word| unit.emit.of(word.dtype)).collect();
         let result = unit.emit.of(lowered.params[0].dtype);
@@ -141,6 +145,7 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
     Ok(Module {
         parameters: unit.parameters,
         parameter_bytes: unit.parameter_bytes,
+        subgroup_width: target.features.subgroup_width,
         words: unit.emit.finish(main, function.threads, &target.features),
     })
 }

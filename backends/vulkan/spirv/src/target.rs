@@ -69,6 +69,11 @@ pub struct Features {
     pub buffer_f64_atomic_add: bool,
     /// Atomic additions of `f64` in shared memory.
     pub shared_f64_atomic_add: bool,
+    /// A size of subgroups, at most [`SUBGROUP_MAX`](millstream_ir::ssa::SUBGROUP_MAX), that a pipeline may require
+    /// (`subgroupSizeControl`, `computeFullSubgroups`), with shuffles; 0 if there is none.
+    pub subgroup_width: u32,
+    /// Shuffles of integers that do not have 32 bits (`shaderSubgroupExtendedTypes`).
+    pub subgroup_extended_types: bool,
     /// Zeros keep their sign, and infinities and NaN are respected, in `f32`.
     pub preserve_f32: bool,
     /// Zeros keep their sign, and infinities and NaN are respected, in `f64`.

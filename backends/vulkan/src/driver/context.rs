@@ -84,8 +84,13 @@ impl Context {
             .shader_float16(has.f16)
             .shader_int8(kernels.i8)
             .storage_buffer8_bit_access(kernels.storage_8)
+            .shader_subgroup_extended_types(kernels.subgroup_extended_types)
             .shader_buffer_int64_atomics(kernels.buffer_i64_atomics)
             .shader_shared_int64_atomics(kernels.shared_i64_atomics);
+        let has_subgroups = kernels.subgroup_width > 0;
+        let mut subgroups = vk::PhysicalDeviceSubgroupSizeControlFeatures::default()
+            .subgroup_size_control(true)
+            .compute_full_subgroups(true);
         let mut synchronization =
             vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
         let mut features = vk::PhysicalDeviceFeatures2::default().features(basic);
@@ -117,6 +122,10 @@ impl Context {
             .push_next(&mut of_1_1)
             .push_next(&mut of_1_2)
             .push_next(&mut synchronization);
+        let info = match has_subgroups {
+            true => info.push_next(&mut subgroups),
+            false => info,
+        };
         let info = match adds_floats {
             true => info.push_next(&mut atomic_floats),
             false => info,

@@ -17,6 +17,8 @@ pub(crate) struct Interface {
     pub(crate) is_divisible: bool,
     /// The number of storage buffers in descriptor set 0, which are pushed; `None` if the buffers are addresses.
     pub(crate) descriptors: Option<u32>,
+    /// The size of subgroups, all full, that the module needs; 0 if any will do.
+    pub(crate) subgroup_width: u32,
     /// The threads of a cube: the values of the specialization constants 0, 1 and 2, if the module has them.
     pub(crate) threads: [u32; 3],
 }
@@ -113,11 +115,18 @@ impl Pipeline {
         let constants = vk::SpecializationInfo::default()
             .map_entries(&constants)
             .data(bytemuck::bytes_of(&interface.threads));
-        let stage = vk::PipelineShaderStageCreateInfo::default()
+        let mut subgroups = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default()
+            .required_subgroup_size(interface.subgroup_width);
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
             .name(entry)
             .specialization_info(&constants);
+        if interface.subgroup_width > 0 {
+            stage = stage
+                .flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS)
+                .push_next(&mut subgroups);
+        }
         let info = vk::ComputePipelineCreateInfo::default()
             .stage(stage)
             .layout(self.layout);

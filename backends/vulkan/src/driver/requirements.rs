@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 use ash::{ext, khr, nv, vk};
+use millstream_ir::ssa::SUBGROUP_MAX;
 use millstream_protocol::OpenError;
 
 use super::calibration::calibration_among;
@@ -149,10 +150,14 @@ impl Gpu {
     fn query_properties(&mut self, vulkan: &ash::Instance, extensions: &[vk::ExtensionProperties]) {
         let mut of_1_1 = vk::PhysicalDeviceVulkan11Properties::default();
         let mut of_1_2 = vk::PhysicalDeviceVulkan12Properties::default();
+        let mut sizes = vk::PhysicalDeviceSubgroupSizeControlProperties::default();
         let mut units = vk::PhysicalDeviceShaderSMBuiltinsPropertiesNV::default();
         let mut all = vk::PhysicalDeviceProperties2::default()
             .push_next(&mut of_1_1)
             .push_next(&mut of_1_2);
+        if self.version >= vk::API_VERSION_1_3 {
+            all = all.push_next(&mut sizes);
+        }
         let has_units = has(extensions, nv::shader_sm_builtins::NAME);
         if has_units {
             all = all.push_next(&mut units);
@@ -173,6 +178,7 @@ impl Gpu {
         let by_width =
             of_1_2.denorm_behavior_independence == vk::ShaderFloatControlsIndependence::ALL;
         let kernels = &mut self.features.kernels;
+        kernels.subgroup_width = subgroup_width(&of_1_1, &sizes, &self.limits);
         kernels.preserve_f32 = of_1_2.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE;
         kernels.preserve_f64 = of_1_2.shader_signed_zero_inf_nan_preserve_float64 == vk::TRUE;
         kernels.subnormals_f32 = by_width && of_1_2.shader_denorm_preserve_float32 == vk::TRUE;
@@ -187,6 +193,7 @@ impl Gpu {
             entry.and_then(|entry| calibration_among(extensions, entry, vulkan, self.raw));
         let mut of_1_1 = vk::PhysicalDeviceVulkan11Features::default();
         let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default();
+        let mut subgroups = vk::PhysicalDeviceSubgroupSizeControlFeatures::default();
         let mut synchronization = vk::PhysicalDeviceSynchronization2Features::default();
         let in_version = self.version >= vk::API_VERSION_1_3;
         let as_extension = !in_version && has(extensions, khr::synchronization2::NAME);
@@ -195,6 +202,9 @@ impl Gpu {
             .push_next(&mut of_1_2);
         if in_version || as_extension {
             all = all.push_next(&mut synchronization);
+        }
+        if in_version {
+            all = all.push_next(&mut subgroups);
         }
         let mut atomics = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default();
         if has(extensions, ext::shader_atomic_float::NAME) {
@@ -220,6 +230,11 @@ impl Gpu {
             self.lacks.push("a queue family that supports compute");
         }
         let on = |value: vk::Bool32| value == vk::TRUE;
+        let controls = on(subgroups.subgroup_size_control) && on(subgroups.compute_full_subgroups);
+        let subgroup_width = match controls {
+            true => self.features.kernels.subgroup_width,
+            false => 0,
+        };
         self.features = Features {
             kernels: millstream_spirv::Features {
                 f64: on(basic.shader_float64),
@@ -233,6 +248,8 @@ impl Gpu {
                 shared_f32_atomic_add: on(atomics.shader_shared_float32_atomic_add),
                 buffer_f64_atomic_add: on(atomics.shader_buffer_float64_atomic_add),
                 shared_f64_atomic_add: on(atomics.shader_shared_float64_atomic_add),
+                subgroup_width,
+                subgroup_extended_types: on(of_1_2.shader_subgroup_extended_types),
                 ..self.features.kernels
             },
             f16: on(of_1_2.shader_float16),
@@ -268,6 +285,26 @@ impl Gpu {
         let is = |kind| self.kind == kind;
         is(vk::PhysicalDeviceType::CPU) || is(vk::PhysicalDeviceType::INTEGRATED_GPU)
     }
+}
+
+/// Returns the greatest size of subgroups that a pipeline may require, with shuffles, and that cubes of every size may have; 0
+/// if there is none.
+fn subgroup_width(
+    of_1_1: &vk::PhysicalDeviceVulkan11Properties<'_>,
+    sizes: &vk::PhysicalDeviceSubgroupSizeControlProperties<'_>,
+    limits: &vk::PhysicalDeviceLimits,
+) -> u32 {
+    let width = sizes.max_subgroup_size.min(SUBGROUP_MAX);
+    let compute = vk::ShaderStageFlags::COMPUTE;
+    let threads = u64::from(width) * u64::from(sizes.max_compute_workgroup_subgroups);
+    let has = sizes.required_subgroup_size_stages.contains(compute)
+        && of_1_1.subgroup_supported_stages.contains(compute)
+        && of_1_1
+            .subgroup_supported_operations
+            .contains(vk::SubgroupFeatureFlags::SHUFFLE)
+        && width >= sizes.min_subgroup_size
+        && threads >= limits.max_compute_work_group_invocations.into();
+    if has { width } else { 0 }
 }
 
 /// Returns the families that support compute, the dedicated ones first.

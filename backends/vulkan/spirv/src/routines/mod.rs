@@ -13,6 +13,7 @@
 //! | `defined` | operations whose instructions are undefined for some operands |
 //! | `random` | Philox4x32-10 |
 //! | `reduce` | reductions of the threads of a cube or subgroup, and shuffles |
+//! | `subgroup` | the same of subgroups by those of the device |
 //!
 //! `math` has the terms that several of them share. A routine may use its own operation, which is then the plain
 //! instruction. Quotients and square roots of floats are plain instructions in all routines. Vulkan lets them be wrong by
@@ -29,6 +30,7 @@ mod math;
 mod power;
 mod random;
 mod reduce;
+mod subgroup;
 
 use std::collections::HashMap;
 
@@ -37,6 +39,7 @@ use millstream_ir::ssa::{Builder, Function, Scope, Shuffle};
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 use spirv::Word;
 
+use crate::Features;
 use crate::emit::Emit;
 
 /// A routine.
@@ -108,7 +111,7 @@ impl Routine {
 
     /// Returns the routine as a function for cubes of `threads` threads: its launch words are the arguments, and its one
     /// store to a buffer is the result.
-    pub(crate) fn function(self, threads: [u32; 3], has_f64: bool) -> Function {
+    pub(crate) fn function(self, threads: [u32; 3], features: &Features) -> Function {
         let k = Builder::new("routine", threads);
         let argument = |name: &str, dtype| k.scalar(name, dtype);
         let math = |float| Math { k: &k, float };
@@ -140,7 +143,7 @@ impl Routine {
             }
             Routine::Fma(dtype) => {
                 let operands = ["a", "b", "c"].map(|name| argument(name, dtype));
-                match dtype == DType::F32 && has_f64 {
+                match dtype == DType::F32 && features.f64 {
                     true => math(DType::F64).fused_f32(operands),
                     false => math(dtype).fused(operands),
                 }
@@ -152,12 +155,24 @@ impl Routine {
                 let seed = argument("seed", DType::U64);
                 random::random(&k, seed, argument("counter", DType::I64))
             }
+            Routine::Reduce(Scope::Subgroup(width), by, dtype)
+                if features.shuffles(width, dtype) =>
+            {
+                let value = argument("value", dtype);
+                subgroup::reduce(&k, (width, features.subgroup_width), by, value)
+            }
             Routine::Reduce(scope, by, dtype) => {
                 reduce::reduce(&k, scope, by, argument("value", dtype), threads)
             }
             Routine::Shuffle(from, width, dtype) => {
                 let (value, by) = (argument("value", dtype), argument("by", DType::I64));
-                reduce::shuffle(&k, from, width, [value, by], threads)
+                match features.shuffles(width, dtype) {
+                    true => {
+                        let widths = (width, features.subgroup_width);
+                        subgroup::shuffle(&k, from, widths, [value, by])
+                    }
+                    false => reduce::shuffle(&k, from, width, [value, by], threads),
+                }
             }
         };
         k.write("result", value.of().dtype).set(0, value);

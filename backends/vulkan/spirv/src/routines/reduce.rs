@@ -34,6 +34,24 @@ fn places(k: &Builder, dtype: DType, all: u32) -> (MemoryRef<'_>, DType) {
     (k.shared("reduced", stored, all), stored)
 }
 
+/// Returns the place from which a thread at a place of a subgroup takes a value, and whether there is one.
+pub(super) fn source<'k>(
+    from: Shuffle,
+    width: u32,
+    [place, by]: [Val<'k>; 2],
+) -> (Val<'k>, Val<'k>) {
+    let width = i64::from(width);
+    // Unsigned, so that a negative number is a large one.
+    let within = |of: Val<'k>| of.bits(DType::U64).lt(width);
+    match from {
+        Shuffle::Lane => (by, within(by)),
+        // Within the subgroup, as its width is a power of two.
+        Shuffle::Xor => (place ^ by, within(by)),
+        Shuffle::Down => (place + by, within(by) & within(place + by)),
+        Shuffle::Up => (place - by, within(by) & within(place - by)),
+    }
+}
+
 /// Returns the value of another thread of a subgroup of this many threads.
 pub(super) fn shuffle<'k>(
     k: &'k Builder,
@@ -44,20 +62,12 @@ pub(super) fn shuffle<'k>(
 ) -> Val<'k> {
     let dtype = value.of().dtype;
     let (shared, stored) = places(k, dtype, threads.iter().product());
-    let (thread, width) = (thread(k, threads), i64::from(width));
+    let thread = thread(k, threads);
     // Subgroups begin at multiples of their width.
-    let place = thread & (width - 1);
+    let place = thread & (i64::from(width) - 1);
     shared.set(thread, value.cast(stored));
     k.barrier();
-    // Unsigned, so that a negative number is a large one.
-    let within = |of: Val<'k>| of.bits(DType::U64).lt(width);
-    let (source, exists) = match from {
-        Shuffle::Lane => (by, within(by)),
-        // Within the subgroup, as its width is a power of two.
-        Shuffle::Xor => (place ^ by, within(by)),
-        Shuffle::Down => (place + by, within(by) & within(place + by)),
-        Shuffle::Up => (place - by, within(by) & within(place - by)),
-    };
+    let (source, exists) = source(from, width, [place, by]);
     let found = shared
         .get(thread - place + exists.select(source, place))
         .cast(dtype);

@@ -20,6 +20,8 @@ const ALL_FEATURES: Features = Features {
     shared_f32_atomic_add: true,
     buffer_f64_atomic_add: true,
     shared_f64_atomic_add: true,
+    subgroup_width: 8,
+    subgroup_extended_types: true,
     preserve_f32: true,
     preserve_f64: true,
     subnormals_f32: true,

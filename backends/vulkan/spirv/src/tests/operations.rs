@@ -1,6 +1,6 @@
 //! Every operation lowers, to valid modules.
 
-use millstream_ir::ssa::{Builder, MemoryRef, Position, Val};
+use millstream_ir::ssa::{Builder, MemoryRef, Position, Shuffle, Val};
 use millstream_ir::{DType, ReduceOp};
 use millstream_kernel_cases::control::atomics;
 use millstream_kernel_cases::operations::Case;
@@ -29,6 +29,11 @@ fn every_reduction_is_valid() {
                 b.set(k.index(), value.reduce(op));
                 if threads[0].is_power_of_two() {
                     b.set(k.index() + 1, value.reduce_subgroup(threads[0], op));
+                }
+                if threads[0].is_multiple_of(4) {
+                    b.set(k.index() + 2, value.reduce_subgroup(4, op));
+                    let shuffled = value.shuffle(Shuffle::Down, 4, k.thread());
+                    b.set(k.index() + 3, shuffled);
                 }
                 let function = k.build().expect("the function is valid");
                 check(&format!("{op} of {dtype}"), &function);

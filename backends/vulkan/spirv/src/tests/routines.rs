@@ -4,6 +4,7 @@ use millstream_ir::{DType, UnaryOp};
 use millstream_kernel_cases::operations::{Case, distance};
 
 use super::machine::Machine;
+use crate::Features;
 use crate::routines::Routine;
 
 /// The operands of each routine.
@@ -50,7 +51,11 @@ fn routines_are_within_their_units() {
             continue;
         };
         for (has_f64, error) in devices {
-            let function = routine.function([1; 3], has_f64);
+            let features = Features {
+                f64: has_f64,
+                ..Features::default()
+            };
+            let function = routine.function([1; 3], &features);
             let mut machine = Machine::new(&function, error);
             for inputs in case.inputs(COUNT) {
                 let (found, expected) = (machine.run(&inputs), case.reference(&inputs));

@@ -86,6 +86,7 @@ pub(super) fn targets() -> [(&'static str, Target); 3] {
         shared_f32_atomic_add: false,
         buffer_f64_atomic_add: false,
         shared_f64_atomic_add: false,
+        subgroup_width: 0,
         ..ALL_FEATURES
     };
     let described = Target {
