@@ -245,8 +245,8 @@ type Writes = for<'k> fn(&'k Builder, [MemoryRef<'k>; 2], Val<'k>);
 const CASES: [(&str, usize, Writes); 18] = [
     ("the condition around", 0, |k, [x, s], _| {
         k.when(k.index().bits(DType::U64).lt(k.len(x)), || {
-            s.set(k.thread(), x.get(k.index()))
-        })
+            s.set(k.thread(), x.get(k.index()));
+        });
     }),
     ("the condition before", 0, |k, [x, s], _| {
         k.when(
@@ -256,11 +256,11 @@ const CASES: [(&str, usize, Writes); 18] = [
         s.set(k.thread(), x.get(k.index()));
     }),
     ("no condition", 1, |k, [x, s], _| {
-        s.set(k.thread(), x.get(k.index()))
+        s.set(k.thread(), x.get(k.index()));
     }),
     ("a condition that says nothing", 1, |k, [x, s], n| {
         k.when(n.lt(k.len(x).bits(DType::I64)), || {
-            s.set(k.thread(), x.get(n))
+            s.set(k.thread(), x.get(n));
         });
     }),
     ("two conditions", 0, |k, [x, s], n| {
@@ -275,14 +275,14 @@ const CASES: [(&str, usize, Writes); 18] = [
         let n = n.bits(DType::U64);
         k.either(n.lt(90), || both.set((n + 1).lt(k.len(x))), || both.set(no));
         k.when(both.get(), || {
-            s.set(k.thread(), x.get((n + 1).bits(DType::I64)))
+            s.set(k.thread(), x.get((n + 1).bits(DType::I64)));
         });
     }),
     ("a mask", 0, |k, [_, s], n| {
-        s.set(n.binary(BinaryOp::And, 63), s.get(k.index() % 64))
+        s.set(n.binary(BinaryOp::And, 63), s.get(k.index() % 64));
     }),
     ("a mask that is too wide", 2, |_, [_, s], n| {
-        s.set(n.binary(BinaryOp::And, 127), s.get(n % 64))
+        s.set(n.binary(BinaryOp::And, 127), s.get(n % 64));
     }),
     ("the length that a loop ends at", 0, |k, [x, s], _| {
         let end = k.len(x).min(i64::MAX).bits(DType::I64);
@@ -290,7 +290,7 @@ const CASES: [(&str, usize, Writes); 18] = [
     }),
     ("a part of the length", 0, |k, [x, s], _| {
         k.range(0, (k.len(x) / 3).bits(DType::I64), 1, |i| {
-            s.set(k.thread(), x.get(i))
+            s.set(k.thread(), x.get(i));
         });
     }),
     ("the condition of a while", 0, |k, [x, s], n| {
@@ -332,7 +332,7 @@ const CASES: [(&str, usize, Writes); 18] = [
     }),
     ("no test before the loop", 4, |k, [x, s], n| {
         k.range(0, n, 1, |i| {
-            s.set(k.thread(), x.get(x.get(i).cast(DType::I64)))
+            s.set(k.thread(), x.get(x.get(i).cast(DType::I64)));
         });
     }),
     ("no test as threads meet", 1, |k, [x, s], n| {

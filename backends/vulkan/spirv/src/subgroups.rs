@@ -30,7 +30,10 @@ impl Features {
 pub(crate) fn without_needless(function: &Function, target: &Target) -> Target {
     let mut target = *target;
     let features = target.features;
-    let divides = |width: u32| width > 0 && function.threads[0].is_multiple_of(width);
+    let width = features.subgroup_width.max(1);
+    let threads: u32 = function.threads.iter().product();
+    let is_full = function.threads[0].is_multiple_of(width);
+    let is_possible = is_full && threads / width <= features.subgroups_max;
     let mut ops = statements(&function.body).filter_map(|stmt| stmt.op());
     let is_used = ops.any(|op| match op {
         Op::Reduce(Scope::Subgroup(width), _, a) | Op::Shuffle(_, width, a, _) => {
@@ -38,7 +41,7 @@ pub(crate) fn without_needless(function: &Function, target: &Target) -> Target {
         }
         _ => false,
     });
-    if !is_used || !divides(features.subgroup_width) {
+    if !is_used || !is_possible {
         target.features.subgroup_width = 0;
     }
     target

@@ -72,6 +72,8 @@ pub struct Features {
     /// A size of subgroups, at most [`SUBGROUP_MAX`](millstream_ir::ssa::SUBGROUP_MAX), that a pipeline may require
     /// (`subgroupSizeControl`, `computeFullSubgroups`), with shuffles; 0 if there is none.
     pub subgroup_width: u32,
+    /// The most such subgroups of a cube (`maxComputeWorkgroupSubgroups`).
+    pub subgroups_max: u32,
     /// Shuffles of integers that do not have 32 bits (`shaderSubgroupExtendedTypes`).
     pub subgroup_extended_types: bool,
     /// Zeros keep their sign, and infinities and NaN are respected, in `f32`.

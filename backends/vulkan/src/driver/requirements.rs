@@ -178,7 +178,8 @@ impl Gpu {
         let by_width =
             of_1_2.denorm_behavior_independence == vk::ShaderFloatControlsIndependence::ALL;
         let kernels = &mut self.features.kernels;
-        kernels.subgroup_width = subgroup_width(&of_1_1, &sizes, &self.limits);
+        kernels.subgroup_width = subgroup_width(&of_1_1, &sizes);
+        kernels.subgroups_max = sizes.max_compute_workgroup_subgroups;
         kernels.preserve_f32 = of_1_2.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE;
         kernels.preserve_f64 = of_1_2.shader_signed_zero_inf_nan_preserve_float64 == vk::TRUE;
         kernels.subnormals_f32 = by_width && of_1_2.shader_denorm_preserve_float32 == vk::TRUE;
@@ -287,23 +288,20 @@ impl Gpu {
     }
 }
 
-/// Returns the greatest size of subgroups that a pipeline may require, with shuffles, and that cubes of every size may have; 0
-/// if there is none.
+/// Returns the greatest size of subgroups that a pipeline may require, with shuffles; 0 if there is none.
 fn subgroup_width(
     of_1_1: &vk::PhysicalDeviceVulkan11Properties<'_>,
     sizes: &vk::PhysicalDeviceSubgroupSizeControlProperties<'_>,
-    limits: &vk::PhysicalDeviceLimits,
 ) -> u32 {
     let width = sizes.max_subgroup_size.min(SUBGROUP_MAX);
-    let compute = vk::ShaderStageFlags::COMPUTE;
-    let threads = u64::from(width) * u64::from(sizes.max_compute_workgroup_subgroups);
+    let (compute, operations) = (
+        vk::ShaderStageFlags::COMPUTE,
+        of_1_1.subgroup_supported_operations,
+    );
     let has = sizes.required_subgroup_size_stages.contains(compute)
         && of_1_1.subgroup_supported_stages.contains(compute)
-        && of_1_1
-            .subgroup_supported_operations
-            .contains(vk::SubgroupFeatureFlags::SHUFFLE)
-        && width >= sizes.min_subgroup_size
-        && threads >= limits.max_compute_work_group_invocations.into();
+        && operations.contains(vk::SubgroupFeatureFlags::SHUFFLE)
+        && width >= sizes.min_subgroup_size;
     if has { width } else { 0 }
 }
 

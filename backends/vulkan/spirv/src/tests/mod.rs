@@ -21,6 +21,7 @@ const ALL_FEATURES: Features = Features {
     buffer_f64_atomic_add: true,
     shared_f64_atomic_add: true,
     subgroup_width: 8,
+    subgroups_max: 32,
     subgroup_extended_types: true,
     preserve_f32: true,
     preserve_f64: true,

@@ -42,6 +42,32 @@ fn every_reduction_is_valid() {
     }
 }
 
+/// Subgroups that are the device's, or parts of them, in cubes that have no others.
+#[test]
+fn subgroups_are_those_of_the_device_if_it_has_them() {
+    let width = |threads, width, target: &Target| {
+        let k = Builder::new("exchanges", threads);
+        let y = k.update("y", DType::U32);
+        let sum = y.get(k.index()).reduce_subgroup(width, ReduceOp::Sum);
+        y.set(k.index(), sum);
+        let function = k.build().expect("the function is valid");
+        let module = lower(&function, target).expect("the target has all it needs");
+        module.subgroup_width
+    };
+    let [(_, with), (_, without), _] = targets();
+    for (threads, of, expected) in [
+        ([64, 1, 1], 8, 8),
+        ([24, 2, 2], 4, 8),
+        ([64, 1, 1], 16, 0),
+        ([12, 1, 1], 4, 0),
+        // More subgroups than a cube may have.
+        ([512, 1, 1], 8, 0),
+    ] {
+        assert_eq!(width(threads, of, &with), expected, "{of} of {threads:?}");
+        assert_eq!(width(threads, of, &without), 0, "{of} of {threads:?}");
+    }
+}
+
 #[test]
 fn every_atomic_operation_is_valid() {
     for dtype in [

@@ -60,9 +60,6 @@ fn row<D: Definition>(
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let mut function = program::<D>()?;
     let checked = Kernel::from_program(name, Arc::new(Program::Ssa(function.clone())))?;
-    if std::env::var("SASS").is_ok() {
-        eprintln!("{function}\n{}", function.with_checks());
-    }
     function.checked = false;
     let unchecked = Kernel::from_program(name, Arc::new(Program::Ssa(function)))?;
     let sides = [Kernel::new(name).cuda(by_hand), checked, unchecked];
@@ -85,11 +82,6 @@ fn row<D: Definition>(
 /// one without checks; of a kernel without a loop, all.
 fn instructions(compiled: &Compiled, unit: &str) -> Result<f64, Box<dyn Error>> {
     let lines = disassembled(&compiled.binary)?;
-    if let Ok(folder) = std::env::var("SASS") {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static N: AtomicU32 = AtomicU32::new(0);
-        std::fs::write(format!("{folder}/{:02}.sass", N.fetch_add(1, Ordering::Relaxed)), &lines)?;
-    }
     let label = |line: &str| line.strip_suffix(':').map(str::to_owned);
     let (mut code, mut labels) = (Vec::new(), Vec::new());
     for line in lines.lines().map(str::trim) {
