@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import millstream as ms
 import numpy as np
@@ -261,20 +261,24 @@ def test_a_print_has_no_file_and_no_end() -> None:
         ms.kernel(partial)
 
 
-def test_a_failed_assertion_names_its_line_and_values(device: ms.Device, stream: ms.Stream) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "sim"])
+def test_a_failed_assertion_names_its_line_and_values(backend: Literal["cpu", "sim"]) -> None:
     @ms.kernel(threads=4)
     def roots(x: ms.Read[ms.f32], y: ms.Update[ms.f32]) -> None:
         i = ms.position()
         assert x.size > 0 and x[i] >= 0.0, f"x[{i}] is {x[i]}"
         y[i] = ir.sqrt(x[i])
 
-    prepared = device.kernel(roots)
-    y = stream.zeros(4, ms.f32)
-    stream.launch(prepared, 1, stream.create([1.0, 4.0, 9.0, 16.0], ms.f32), y)
-    assert stream.read(y).wait().tolist() == [1.0, 2.0, 3.0, 4.0]
-    stream.launch(prepared, 1, stream.create([1.0, -4.0, 9.0, 16.0], ms.f32), y)
-    with pytest.raises(ms.TaskFailed, match=r"(?s)assertion `x.size > 0 and x\[i\] >= 0.0` fails: x\[1\] is -4.0"):
-        stream.read(y).wait()
+    with ms.Device(backend) as device:
+        stream, prepared = device.stream(), device.kernel(roots)
+        y = stream.zeros(4, ms.f32)
+        stream.launch(prepared, 1, stream.create([1.0, 4.0, 9.0, 16.0], ms.f32), y)
+        assert stream.read(y).wait().tolist() == [1.0, 2.0, 3.0, 4.0]
+        stream.launch(prepared, 1, stream.create([1.0, -4.0, 9.0, 16.0], ms.f32), y)
+        with pytest.raises(ms.TaskFailed) as failed:
+            stream.read(y).wait()
+        assert "assertion `x.size > 0 and x[i] >= 0.0` fails: x[1] is -4.0" in str(failed.value)
+        assert "test_kernels.py:" in str(failed.value)
 
 
 def test_atomic_additions_count(device: ms.Device, stream: ms.Stream) -> None:
