@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `values`, `affine` | operations |
+//! | `values`, `affine`, `together` | operations: of one thread, and of several |
 //! | `memory` | loads and stores |
 //! | `control` | branches and loops |
 //! | `columns` | which columns share memory |
@@ -13,6 +13,7 @@ mod affine;
 mod columns;
 mod control;
 mod memory;
+mod together;
 mod values;
 
 use std::collections::HashMap;
@@ -22,12 +23,19 @@ use millstream_ir::DType;
 use millstream_ir::ssa::{Axis, Block, Function, Position, Stmt, ValueId};
 use millstream_loops::level::Level;
 
-use crate::code::{Affine, Code, Loops, Operand, Place, Reference, Step, Steps, Test, UNPLACED};
+use crate::code::{
+    Affine, Code, Loops, Operand, Place, Reference, Step, Steps, Test, UNPLACED, VARIES, slot,
+    varies,
+};
 use crate::kernels;
 use crate::survey::{Survey, survey};
 
 /// The bytes of columns that are in use at once: two thirds of the L1 cache of most processors.
 const CHUNK_BYTES: usize = 32 << 10;
+/// The bytes of columns and shared arrays of cubes that run side by side: an eighth of the L2 cache of most processors.
+const SIDE_BY_SIDE_BYTES: usize = 128 << 10;
+/// The most threads of cubes that run side by side: so many that a step costs little besides its loop.
+const SIDE_BY_SIDE_THREADS: usize = 2048;
 /// Chunks have a multiple of this many threads: whole vectors.
 const CHUNK_THREADS: usize = 64;
 
@@ -47,6 +55,7 @@ enum Lane {
 struct Known {
     /// The index of the open block that defines it.
     depth: usize,
+    varies: bool,
     constant: Option<u64>,
 }
 
@@ -98,8 +107,9 @@ struct Lower<'a> {
     /// The columns of affine values and of tests, for lanes of values.
     written: HashMap<(ValueId, u8), Operand>,
     homes: Vec<Home>,
-    /// Whether the content of each local is the same for all threads.
+    /// Whether the content of each local is the same for all threads of a cube, and of a launch.
     uniform: Vec<bool>,
+    launch_uniform: Vec<bool>,
     /// The first byte of each shared array.
     shared: Vec<usize>,
     line: u32,
@@ -133,6 +143,7 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         written: HashMap::new(),
         homes: Vec::new(),
         uniform: function.uniform_locals(),
+        launch_uniform: function.launch_uniform_locals(),
         shared: Vec::new(),
         line: 0,
         leaves: false,
@@ -146,13 +157,19 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
     let placed = columns::place(&mut steps, &lower.columns, lower.scalars.len());
     let threads = function.threads.iter().product::<u32>() as usize;
     let bytes: usize = placed.sizes.iter().map(|size| *size as usize).sum();
-    let chunks = (threads * (bytes + local_bytes)).div_ceil(CHUNK_BYTES);
-    let chunk = match lower.survey.meets || chunks <= 1 {
-        true => threads,
-        false => threads
-            .div_ceil(chunks)
-            .next_multiple_of(CHUNK_THREADS)
-            .min(threads),
+    let bytes = threads * (bytes + local_bytes);
+    let chunks = bytes.div_ceil(CHUNK_BYTES);
+    let fits = (SIDE_BY_SIDE_BYTES / (bytes + shared_bytes).max(1))
+        .min(SIDE_BY_SIDE_THREADS / threads)
+        .max(1);
+    let (chunk, cubes) = match lower.survey.meets || chunks <= 1 {
+        // What threads say comes cube by cube.
+        true if lower.survey.says => (threads, 1),
+        true => (threads * fits, fits),
+        false => {
+            let part = threads.div_ceil(chunks).next_multiple_of(CHUNK_THREADS);
+            (part.min(threads), 1)
+        }
     };
     let code = Code {
         // Only a number that no other function has.
@@ -161,10 +178,11 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         shape,
         threads,
         chunk,
+        cubes,
         loops: loops(lower.level, shape[0]),
         steps,
         leaves: lower.leaves,
-        scalars: lower.scalars.len(),
+        scalars: lower.scalars.iter().map(|known| known.varies).collect(),
         constants: lower
             .constants
             .iter()
@@ -216,7 +234,7 @@ impl Lower<'_> {
                 bytes = (bytes + size * array.len as usize).next_multiple_of(8);
                 Home::Array(start)
             } else if self.uniform[index] {
-                let place = self.new_scalar(0);
+                let place = self.new_scalar(0, !self.launch_uniform[index]);
                 zeros.push(Operand::scalar(place));
                 Home::Scalar(place)
             } else {
@@ -295,32 +313,36 @@ impl Lower<'_> {
         }
     }
 
-    fn new_scalar(&mut self, depth: usize) -> Place {
+    fn new_scalar(&mut self, depth: usize, varies: bool) -> Place {
         self.scalars.push(Known {
             depth,
+            varies,
             constant: None,
         });
-        (self.scalars.len() - 1) as Place
+        let place = (self.scalars.len() - 1) as Place;
+        if varies { place | VARIES } else { place }
     }
 
     fn constant(&mut self, bits: u64) -> Place {
         if let Some(place) = self.constants.get(&bits) {
             return *place;
         }
-        let place = self.new_scalar(0);
-        self.scalars[place as usize].constant = Some(bits);
+        let place = self.new_scalar(0, false);
+        self.scalars[slot(place)].constant = Some(bits);
         self.constants.insert(bits, place);
         place
     }
 
     fn known(&self, place: Place) -> Option<u64> {
-        self.scalars[place as usize].constant
+        self.scalars[slot(place)].constant
     }
 
-    /// Returns the outermost block that has these scalars.
-    fn depth(&self, of: &[Place]) -> usize {
-        let depths = of.iter().map(|place| self.scalars[*place as usize].depth);
-        depths.max().unwrap_or(0)
+    /// Returns a new scalar for what is computed of these, and the outermost block that has them.
+    fn new_result(&mut self, of: &[Place]) -> (Place, usize) {
+        let depths = of.iter().map(|place| self.scalars[slot(*place)].depth);
+        let depth = depths.max().unwrap_or(0);
+        let varies = of.iter().any(|place| varies(*place));
+        (self.new_scalar(depth, varies), depth)
     }
 
     /// Computes a scalar.
@@ -331,9 +353,14 @@ impl Lower<'_> {
         if let [Some(a), Some(b), Some(c)] = known {
             return self.constant(f.of([a, b, c]));
         }
-        let depth = self.depth(of);
-        let to = self.new_scalar(depth);
-        self.open[depth].steps.push(Step::Scalar { to, f, of: all });
+        let (to, depth) = self.new_result(of);
+        let step = Step::Scalar {
+            to,
+            f,
+            of: all,
+            masked: false,
+        };
+        self.open[depth].steps.push(step);
         to
     }
 

@@ -1,10 +1,10 @@
 //! Operations on values.
 
-use millstream_ir::ssa::{Axis, Op, Position, Scope, Shuffle, Type, ValueId};
-use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
+use millstream_ir::ssa::{Axis, Op, Position, Type, ValueId};
+use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp, scalar};
 
 use super::{Lane, Lower};
-use crate::code::{Condition, Operand, Place, Reference, Step, Test};
+use crate::code::{Condition, Operand, Place, Reference, Step, Test, varies};
 use crate::kernels::{self, Choice, Kernel};
 
 /// Why the reference has an operation.
@@ -67,7 +67,7 @@ impl Lower<'_> {
         if let Some(place) = self.words.get(&index) {
             return *place;
         }
-        let place = self.new_scalar(0);
+        let place = self.new_scalar(0, false);
         self.words.insert(index, place);
         place
     }
@@ -90,7 +90,7 @@ impl Lower<'_> {
                 if let Some(place) = self.positions.get(&(position, axis)) {
                     return Lane::Scalar(*place);
                 }
-                let place = self.new_scalar(0);
+                let place = self.new_scalar(0, position == Position::Cube);
                 self.positions.insert((position, axis), place);
                 Lane::Scalar(place)
             }
@@ -171,8 +171,7 @@ impl Lower<'_> {
         all[..of.len()].copy_from_slice(of);
         if of.iter().all(|operand| operand.is_scalar()) {
             let places: Vec<Place> = of.iter().map(|operand| operand.place).collect();
-            let depth = self.depth(&places);
-            let place = self.new_scalar(depth);
+            let (place, depth) = self.new_result(&places);
             let to = Operand::scalar(place);
             self.open[depth].steps.push(Step::Map { run, to, of: all });
             return Lane::Scalar(place);
@@ -297,7 +296,9 @@ impl Lower<'_> {
 
     fn select(&mut self, dtype: DType, [condition, a, b]: [ValueId; 3], lane: u8) -> Lane {
         let of = [(a, lane), (b, lane)].map(|key| self.operand(key));
-        if let Lane::Scalar(place) = self.get((condition, lane)) {
+        if let Lane::Scalar(place) = self.get((condition, lane))
+            && (of.iter().all(|operand| operand.is_scalar()) || !varies(place))
+        {
             if of.iter().all(|operand| operand.is_scalar()) {
                 let places = [place, of[0].place, of[1].place];
                 return Lane::Scalar(self.scalar(Reference::Ternary(scalar::select), &places));
@@ -322,6 +323,7 @@ impl Lower<'_> {
             return Lane::Column(to);
         }
         let condition = self.operand((condition, lane));
+        let condition = self.filled(condition, DType::Bool);
         let of = [condition, of[0], of[1]];
         let scalars = [of[1], of[2]].map(Operand::is_scalar);
         match kernels::select(dtype.size(), scalars, self.level) {
@@ -391,53 +393,6 @@ impl Lower<'_> {
             }
             _ => self.each(Reference::Binary(f), DType::U32, &[seed, counter]),
         }
-    }
-
-    fn reduce(&mut self, scope: Scope, op: ReduceOp, a: ValueId) -> Lane {
-        let dtype = self.type_of(a).dtype;
-        let of = self.operand((a, 0));
-        let of = self.filled(of, dtype);
-        let (to, subgroup, lane) = match scope {
-            Scope::Cube => {
-                let place = self.new_scalar(self.open.len() - 1);
-                (Operand::scalar(place), None, Lane::Scalar(place))
-            }
-            Scope::Subgroup(width) => {
-                let to = self.new_column(dtype);
-                (to, Some(width), Lane::Column(to))
-            }
-        };
-        let by = scalar::combines(op).and_then(|by| scalar::binary(by, dtype));
-        let run = match scope {
-            Scope::Cube => kernels::fold(op, dtype, self.level),
-            Scope::Subgroup(_) => kernels::trees(op, dtype, self.level),
-        };
-        let run = run.ok_or_else(|| by.expect(CHECKED));
-        self.emit(Step::Reduce {
-            subgroup,
-            run,
-            to,
-            size: dtype.size(),
-            of,
-        });
-        lane
-    }
-
-    fn shuffle(&mut self, from: Shuffle, width: u32, [a, by]: [ValueId; 2]) -> Lane {
-        let of = self.operand((a, 0));
-        if of.is_scalar() {
-            return self.get((a, 0));
-        }
-        let by = self.operand((by, 0));
-        let to = self.new_column(self.type_of(a).dtype);
-        self.emit(Step::Shuffle {
-            from,
-            width,
-            to,
-            of,
-            by,
-        });
-        Lane::Column(to)
     }
 }
 

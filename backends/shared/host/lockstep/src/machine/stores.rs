@@ -40,8 +40,26 @@ impl Machine<'_> {
     pub(super) fn store(&self, access: &Access, value: &[Operand], active: Active) {
         let memory = self.memory(access);
         if let Target::Local { .. } = access.target {
-            return self.store_locals(access, memory, value, active);
+            return self.store_locals(access, memory, value, self.with_mask(active));
         }
+        if self.cubes > 1 {
+            let is_solid = active.mask.is_none() && self.is_solid(active.first, active.end);
+            let is_column = matches!(access.at, At::Column(_));
+            let differs = value
+                .iter()
+                .any(|value| value.is_scalar() && value.varies());
+            let is_one_loop = !differs && (is_solid || is_column);
+            if !is_one_loop || !self.is_one_loop(access, active) {
+                if !differs && self.store_copies(access, value, active) {
+                    return;
+                }
+                return self.each_cube(active, |one, active| one.store(access, value, active));
+            }
+        }
+        let active = match access.at {
+            At::Column(_) => self.with_mask(active),
+            _ => active,
+        };
         let Active { first, mask, .. } = active;
         match access.at {
             At::Scalar(_) => {
@@ -104,6 +122,38 @@ impl Machine<'_> {
         }
     }
 
+    /// Stores to elements of a shared array that are the same ones in each cube's copy of it, if they are in bounds.
+    fn store_copies(&self, access: &Access, value: &[Operand], active: Active) -> bool {
+        let (Target::Shared { .. }, At::Affine(at)) = (access.target, access.at) else {
+            return false;
+        };
+        let cubes = self.cubes_of(active);
+        if at.varies() || cubes.len() == 1 || active.mask.is_some() {
+            return false;
+        }
+        let one = self.of_cube(cubes.start);
+        let (memory, part) = (one.memory(access), self.part_of(active));
+        let apart = (self.code.shared_bytes / memory.size) as isize;
+        one.runs(at, part, |run| {
+            let Some(index) = Self::checked(access, memory, run) else {
+                return false;
+            };
+            for (lane, value) in value.iter().enumerate() {
+                let a = one.pointer(*value, run.thread);
+                let (strides, size) = ([run.stride as isize, apart], [run.len, cubes.len()]);
+                // SAFETY: all elements of the run are within the array, as those of its copies are, which the function may
+                // write.
+                unsafe {
+                    match value.is_scalar() {
+                        true => memory.store_rows::<0>(index + lane, strides, a, size, self.span),
+                        false => memory.store_rows::<1>(index + lane, strides, a, size, self.span),
+                    }
+                }
+            }
+            true
+        })
+    }
+
     fn store_locals(&self, access: &Access, memory: Memory, value: &[Operand], active: Active) {
         for thread in active.threads() {
             let index = self.index(access, memory, thread);
@@ -111,8 +161,12 @@ impl Machine<'_> {
                 let to = self
                     .local(memory, index + lane)
                     .wrapping_add(thread * memory.size);
+                let bits = match value.is_scalar() {
+                    true => self.get_of(value.place, thread / self.span),
+                    false => self.bits(*value, thread),
+                };
                 // SAFETY: the array has an element for each thread.
-                unsafe { elements::write(to, memory.size, self.bits(*value, thread)) };
+                unsafe { elements::write(to, memory.size, bits) };
             }
         }
     }
