@@ -41,7 +41,7 @@ impl Machine<'_> {
     /// Returns the index of a thread's access. Panics if it is out of bounds or misaligned.
     pub(super) fn index(&self, access: &Access, memory: Memory, thread: usize) -> usize {
         let index = match access.at {
-            At::Scalar(place) => self.get(place) as i64,
+            At::Scalar(place) => self.bits(Operand::scalar(place), thread) as i64,
             At::Affine(value) => self.affine(value, thread),
             At::Column(indices) => self.bits(indices, thread) as i64,
         };

@@ -203,6 +203,9 @@ impl Machine<'_> {
 
     /// Returns the bits of a thread's element, or of a scalar.
     fn bits(&self, operand: Operand, thread: usize) -> u64 {
+        if operand.is_scalar() && self.cubes > 1 {
+            return self.get_of(operand.place, thread / self.span);
+        }
         let place = self.pointer(operand, thread);
         // SAFETY: the element exists, and is initialized.
         unsafe { elements::read(place, operand.size as usize) }

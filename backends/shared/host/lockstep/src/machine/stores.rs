@@ -161,12 +161,8 @@ impl Machine<'_> {
                 let to = self
                     .local(memory, index + lane)
                     .wrapping_add(thread * memory.size);
-                let bits = match value.is_scalar() {
-                    true => self.get_of(value.place, thread / self.span),
-                    false => self.bits(*value, thread),
-                };
                 // SAFETY: the array has an element for each thread.
-                unsafe { elements::write(to, memory.size, bits) };
+                unsafe { elements::write(to, memory.size, self.bits(*value, thread)) };
             }
         }
     }

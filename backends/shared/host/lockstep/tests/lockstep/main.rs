@@ -4,6 +4,7 @@
 mod edges;
 mod hand;
 mod nests;
+mod side_by_side;
 mod typed;
 
 use std::sync::Arc;
