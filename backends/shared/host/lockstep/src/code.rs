@@ -113,6 +113,8 @@ pub(crate) enum Condition {
     Scalar(Place),
     Column(Operand),
     Test(Test),
+    /// All of several tests.
+    All(Box<[Test]>),
 }
 
 /// An index.

@@ -76,6 +76,7 @@ impl Lower<'_> {
         match self.get(key) {
             Lane::Scalar(place) => Condition::Scalar(place),
             Lane::Test(test) => Condition::Test(test),
+            Lane::All(tests) => Condition::All(self.tests[tests].clone().into()),
             _ => Condition::Column(self.operand(key)),
         }
     }

@@ -48,6 +48,8 @@ enum Lane {
     Column(Operand),
     /// A bool.
     Test(Test),
+    /// A bool: all of some tests, by their index.
+    All(usize),
 }
 
 /// What is known of a scalar.
@@ -57,6 +59,8 @@ struct Known {
     depth: usize,
     varies: bool,
     constant: Option<u64>,
+    /// The greatest `u64` that it may be, if that is known.
+    most: Option<u64>,
 }
 
 /// The place of a local.
@@ -104,6 +108,8 @@ struct Lower<'a> {
     positions: HashMap<(Position, Axis), Place>,
     columns: Vec<Column>,
     values: Vec<Vec<Lane>>,
+    /// Tests that must all be true.
+    tests: Vec<Vec<Test>>,
     /// The columns of affine values and of tests, for lanes of values.
     written: HashMap<(ValueId, u8), Operand>,
     homes: Vec<Home>,
@@ -140,6 +146,7 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         positions: HashMap::new(),
         columns: Vec::new(),
         values: vec![Vec::new(); function.values.len()],
+        tests: Vec::new(),
         written: HashMap::new(),
         homes: Vec::new(),
         uniform: function.uniform_locals(),
@@ -318,6 +325,7 @@ impl Lower<'_> {
             depth,
             varies,
             constant: None,
+            most: None,
         });
         let place = (self.scalars.len() - 1) as Place;
         if varies { place | VARIES } else { place }
@@ -329,6 +337,7 @@ impl Lower<'_> {
         }
         let place = self.new_scalar(0, false);
         self.scalars[slot(place)].constant = Some(bits);
+        self.scalars[slot(place)].most = Some(bits);
         self.constants.insert(bits, place);
         place
     }

@@ -91,6 +91,7 @@ impl Lower<'_> {
                     return Lane::Scalar(*place);
                 }
                 let place = self.new_scalar(0, position == Position::Cube);
+                self.bound(place, Some(u32::MAX.into()));
                 self.positions.insert((position, axis), place);
                 Lane::Scalar(place)
             }
@@ -146,6 +147,24 @@ impl Lower<'_> {
                     DType::I64
                 };
                 self.compared(test.op, dtype, [value, Operand::scalar(test.with)])
+            }
+            Lane::All(tests) => {
+                let all = self.tests[tests].clone();
+                let all: Vec<Operand> = all
+                    .into_iter()
+                    .map(|test| self.write(Lane::Test(test)))
+                    .collect();
+                let f = scalar::binary(BinaryOp::And, DType::Bool).expect(CHECKED);
+                let mut sum = all[0];
+                for next in &all[1..] {
+                    let choice =
+                        kernels::binary(BinaryOp::And, DType::Bool, [false; 2], self.level);
+                    let lane = self.chosen(choice, f, [DType::Bool; 2], [sum, *next]);
+                    if let Lane::Column(column) = lane {
+                        sum = column;
+                    }
+                }
+                sum
             }
         }
     }
@@ -249,11 +268,39 @@ impl Lower<'_> {
         {
             return Lane::Affine(value);
         }
+        if (op, dtype) == (BinaryOp::Min, DType::U64) && self.is_at_most(a, b) {
+            return a;
+        }
+        if (op, dtype) == (BinaryOp::And, DType::Bool)
+            && let Some(both) = self.both(a, b)
+        {
+            return both;
+        }
         let of = keys.map(|key| self.operand(key));
         let scalar = of.map(Operand::is_scalar);
         let f = scalar::binary(op, dtype).expect(CHECKED);
         let choice = kernels::binary(op, dtype, scalar, self.level);
-        self.chosen(choice, f, [dtype; 2], of)
+        let lane = self.chosen(choice, f, [dtype; 2], of);
+        if let (Lane::Scalar(a), Lane::Scalar(place), DType::U64) = (a, lane, dtype)
+            && matches!(op, BinaryOp::Div | BinaryOp::Rem | BinaryOp::Min)
+        {
+            self.bound(place, self.most(a));
+        }
+        lane
+    }
+
+    /// Returns two tests as one condition.
+    fn both(&mut self, a: Lane, b: Lane) -> Option<Lane> {
+        let mut all = Vec::new();
+        for lane in [a, b] {
+            match lane {
+                Lane::Test(test) => all.push(test),
+                Lane::All(tests) => all.extend_from_slice(&self.tests[tests]),
+                _ => return None,
+            }
+        }
+        self.tests.push(all);
+        Some(Lane::All(self.tests.len() - 1))
     }
 
     pub(super) fn compare(

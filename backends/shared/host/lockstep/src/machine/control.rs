@@ -38,29 +38,87 @@ impl Machine<'_> {
                 let bools = |machine: &Self| machine.pointer(*bools, 0).cast_const();
                 self.branch_by(bools, [then, otherwise], mask, active)
             }
-            Condition::Test(test) => {
-                let chosen = |machine: &Self| {
-                    let differs = test.value.varies() || varies(test.with);
-                    machine.chosen(active, differs, |one, part| one.range(*test, part))
-                };
-                match chosen(self) {
-                    Some(Chosen::Threads(range)) => {
-                        self.branch_at(range, [then, otherwise], mask, active)
-                    }
-                    Some(Chosen::Bools) => {
-                        let bools = |machine: &Self| {
-                            chosen(machine);
-                            machine.bools.cast_const()
-                        };
-                        self.branch_by(bools, [then, otherwise], mask, active)
-                    }
-                    None => {
-                        let bools = |machine: &Self| machine.tested(*test, active);
-                        self.branch_by(bools, [then, otherwise], mask, active)
+            Condition::Test(test) => match self.chosen_by(*test, active) {
+                Chosen::Threads(range) => self.branch_at(range, [then, otherwise], mask, active),
+                Chosen::Bools => {
+                    let bools = |machine: &Self| {
+                        machine.chosen_by(*test, active);
+                        machine.bools.cast_const()
+                    };
+                    self.branch_by(bools, [then, otherwise], mask, active)
+                }
+            },
+            Condition::All(tests) => self.branch_all(tests, [then, otherwise], mask, active),
+        }
+    }
+
+    /// Returns which active threads a test chooses.
+    fn chosen_by(&self, test: Test, active: Active) -> Chosen {
+        let differs = test.value.varies() || varies(test.with);
+        let chosen = self.chosen(
+            active,
+            differs,
+            |one, part| one.range(test, part),
+            |one, part| {
+                one.tested(test, part);
+                true
+            },
+        );
+        chosen.unwrap_or(Chosen::Bools)
+    }
+
+    /// Executes a block for the threads for which all of these tests are true, and another one for the others.
+    fn branch_all(
+        &self,
+        tests: &[Test],
+        [then, otherwise]: [&Steps; 2],
+        mask: Operand,
+        active: Active,
+    ) -> bool {
+        let taken = tests
+            .iter()
+            .try_fold(active, |now, test| match self.chosen_by(*test, now) {
+                Chosen::Threads(range) => self.narrowed(now, range, mask),
+                Chosen::Bools => self.remaining_of(now, self.bools, true, mask),
+            });
+        let left = taken.is_some_and(|taken| self.block(then, taken));
+        if otherwise.is_empty() {
+            return left;
+        }
+        let others = match taken {
+            None => Some(active),
+            Some(Active {
+                first,
+                end,
+                mask: None,
+            }) if (first, end) == (active.first, active.end) => {
+                // All of them, or, of those with a mask, all between the first and the end.
+                None
+            }
+            Some(taken) => {
+                let Active {
+                    first,
+                    end,
+                    mask: of,
+                } = self.with_mask(taken);
+                let n = end - first;
+                // SAFETY: the region has a byte for each lane, and is another one than the mask.
+                unsafe {
+                    self.bools
+                        .add(active.first)
+                        .write_bytes(0, active.end - active.first);
+                    match of {
+                        None => self.bools.add(first).write_bytes(1, n),
+                        Some(of) => self
+                            .bools
+                            .add(first)
+                            .copy_from_nonoverlapping(of.as_ptr().add(first), n),
                     }
                 }
+                self.masked(active, self.bools, false, self.pointer(mask, 0))
             }
-        }
+        };
+        others.map_or(left, |others| left | self.block(otherwise, others))
     }
 
     /// Executes a block for the threads whose bool is true, and another one for the others. The bools are asked for again
@@ -149,20 +207,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns bools, in the spare column, whether a test is true.
-    fn tested(&self, test: Test, active: Active) -> *const u8 {
-        for at in self.cubes_of(active) {
-            match self.cubes {
-                1 => self.tested_of_cube(test, active),
-                _ => self
-                    .of_cube(at)
-                    .tested_of_cube(test, self.hull_in(at, active)),
-            }
-        }
-        self.spare
-    }
-
-    fn tested_of_cube(&self, test: Test, active: Active) {
+    /// Writes bools whether a test is true for the threads of a cube.
+    fn tested(&self, test: Test, active: Active) {
         let dtype = match test.unsigned {
             true => millstream_ir::DType::U64,
             false => millstream_ir::DType::I64,
@@ -170,9 +216,9 @@ impl Machine<'_> {
         let compare = millstream_ir::scalar::compare(test.op, dtype);
         let with = self.get(test.with);
         self.runs(test.value, active, |run| {
-            // SAFETY: the spare column has a byte for each thread, and no other slice of it exists meanwhile.
+            // SAFETY: the region has a byte for each thread, and no other slice of it exists meanwhile.
             let bools =
-                unsafe { std::slice::from_raw_parts_mut(self.spare.add(run.thread), run.len) };
+                unsafe { std::slice::from_raw_parts_mut(self.bools.add(run.thread), run.len) };
             let ramp = Ramp {
                 base: run.first,
                 stride: run.stride,
@@ -289,7 +335,7 @@ impl Machine<'_> {
                 let is_true = |at| self.get_of(*place, at) != 0;
                 self.cubes_where(active, varies(*place), mask, is_true)
             }
-            Condition::Test(_) => Some(active),
+            Condition::Test(_) | Condition::All(_) => Some(active),
         }
     }
 
@@ -322,7 +368,8 @@ impl Machine<'_> {
     /// loop one after the other: no barrier is in it, as their bounds differ.
     fn repeat_affine(&self, turn: &Turn<'_>, active: Active) -> bool {
         let differs = varies(turn.index.base);
-        let chosen = |now| self.chosen(now, differs, |one, part| turn.range(one, part));
+        let range = |one: &Self, part| turn.range(one, part);
+        let chosen = |now| self.chosen(now, differs, range, |_, _| false);
         let (mut now, mut left) = (active, false);
         let Some(mut next) = chosen(now) else {
             return self.turns_alone(turn, now, 0);

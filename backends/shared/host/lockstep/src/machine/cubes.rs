@@ -213,32 +213,45 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns which active threads a function chooses, given a machine of a cube and the threads between which its active
-    /// ones are. `None` if it returns that for a cube. It is asked for one cube only unless it `differs` among them.
+    /// ones are. If they do not follow each other in a cube, `bools` writes them to [`Machine::bools`] of that machine, or
+    /// returns `false`. Both are asked for one cube only unless it `differs` among them.
     #[inline]
     pub(super) fn chosen(
         &self,
         active: Active,
         differs: bool,
         f: impl Fn(&Self, Active) -> Option<Range<usize>>,
+        bools: impl Fn(&Self, Active) -> bool,
     ) -> Option<Chosen> {
+        let by_bools = |one: &Self, part| bools(one, part).then_some(Chosen::Bools);
         if self.cubes == 1 {
-            return f(self, active).map(Chosen::Threads);
+            return f(self, active)
+                .map(Chosen::Threads)
+                .or_else(|| by_bools(self, active));
         }
         let cubes = self.cubes_of(active);
         if !differs {
-            let threads = self.threads_of(active);
-            let part = Active {
-                first: threads.start,
-                end: threads.end,
-                mask: None,
-            };
-            return f(&self.of_cube(cubes.start), part).map(Chosen::Threads);
+            let (one, part) = (self.of_cube(cubes.start), self.part_of(active));
+            if let Some(range) = f(&one, part) {
+                return Some(Chosen::Threads(range));
+            }
+            let chosen = by_bools(&one, part)?;
+            for at in cubes.start + 1..cubes.end {
+                let to = self.of_cube(at).bools;
+                // SAFETY: the region has a byte for each lane, and the two cubes are different ones.
+                unsafe { to.copy_from_nonoverlapping(one.bools, self.span) };
+            }
+            return Some(chosen);
         }
         let mut same: Option<Range<usize>> = None;
         let mut are_same = active.mask.is_none();
         for at in cubes {
-            let one = self.of_cube(at);
-            let range = f(&one, self.hull_in(at, active))?;
+            let (one, part) = (self.of_cube(at), self.hull_in(at, active));
+            let Some(range) = f(&one, part) else {
+                by_bools(&one, part)?;
+                are_same = false;
+                continue;
+            };
             // SAFETY: the region has a byte for each lane.
             unsafe {
                 one.bools.write_bytes(0, self.span);

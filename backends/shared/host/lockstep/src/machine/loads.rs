@@ -116,7 +116,8 @@ impl Machine<'_> {
             }
             At::Affine(value) => {
                 if value.linear.is_none()
-                    && let Some(rows) = self.rows_within(access, memory, value, active)
+                    && let Some(rows) =
+                        self.rows_within(access, memory, value, self.whole_rows(active))
                 {
                     return self.load_rows(memory, rows, to);
                 }
@@ -201,7 +202,7 @@ impl Machine<'_> {
             }
             return true;
         }
-        let Some(rows) = one.rows_within(access, memory, value, part) else {
+        let Some(rows) = one.rows_within(access, memory, value, one.whole_rows(part)) else {
             return false;
         };
         for at in cubes {
@@ -221,8 +222,21 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns the threads of all rows that have active ones. Loads may write what others have.
+    fn whole_rows(&self, active: Active) -> Active {
+        let width = self.code.shape[0] as usize;
+        if self.first != 0 {
+            return active;
+        }
+        Active {
+            first: active.first / width * width,
+            end: active.end.next_multiple_of(width).min(self.threads),
+            mask: None,
+        }
+    }
+
     /// Returns the rows of threads and of elements, if all of them access memory in bounds.
-    fn rows_within(
+    pub(super) fn rows_within(
         &self,
         access: &Access,
         memory: Memory,

@@ -418,6 +418,10 @@ impl Machine<'_> {
     fn position(&self, thread: usize) -> [usize; 3] {
         let [x, y, _] = self.code.shape.map(|axis| axis as usize);
         let index = self.first + thread;
+        if index < x {
+            // Without a division.
+            return [index, 0, 0];
+        }
         [index % x, index / x % y, index / x / y]
     }
 

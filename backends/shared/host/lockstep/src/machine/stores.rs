@@ -6,6 +6,7 @@ use millstream_ir::{BinaryOp, DType};
 use super::Machine;
 use super::active::Active;
 use super::elements::{self, Memory};
+use super::ramps::Rows;
 use crate::code::{Access, Affine, At, Operand, Target};
 
 impl Machine<'_> {
@@ -76,6 +77,12 @@ impl Machine<'_> {
                 let is_wide = value.len() > 1 && mask.is_none();
                 if is_wide && self.store_neighbours(access, memory, at, value, active) {
                     return;
+                }
+                if at.linear.is_none()
+                    && mask.is_none()
+                    && let Some(rows) = self.rows_within(access, memory, at, active)
+                {
+                    return self.store_rows(memory, rows, value);
                 }
                 let is_done = self.active_runs(at, active, |run| {
                     let Some(index) = Self::checked(access, memory, run) else {
@@ -152,6 +159,22 @@ impl Machine<'_> {
             }
             true
         })
+    }
+
+    /// Stores rows that are within the memory.
+    fn store_rows(&self, memory: Memory, rows: Rows, value: &[Operand]) {
+        let [x, y] = rows.strides.map(|stride| stride as isize);
+        let (first, size) = (rows.first as usize, [rows.width, rows.count]);
+        for (lane, value) in value.iter().enumerate() {
+            let a = self.pointer(*value, rows.thread);
+            // SAFETY: the corners of the rows are within the memory, so all elements are; the function may write it.
+            unsafe {
+                match value.is_scalar() {
+                    true => memory.store_rows::<0>(first + lane, [x, y], a, size, rows.width),
+                    false => memory.store_rows::<1>(first + lane, [x, y], a, size, rows.width),
+                }
+            }
+        }
     }
 
     fn store_locals(&self, access: &Access, memory: Memory, value: &[Operand], active: Active) {
