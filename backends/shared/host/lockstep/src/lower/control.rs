@@ -135,9 +135,7 @@ impl Lower<'_> {
                 };
                 (turns, self.body(index, Lane::Scalar(place), body))
             }
-            [Lane::Affine(start), Lane::Scalar(end), Lane::Scalar(step)]
-                if start.linear.is_some() =>
-            {
+            [Lane::Affine(start), Lane::Scalar(end), Lane::Scalar(step)] => {
                 let differs = start.varies() || varies(end | step);
                 let base = self.new_scalar(depth, differs);
                 let value = Affine { base, ..start };

@@ -38,6 +38,20 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns the memory of an access in a cube of the chunk.
+    #[inline]
+    pub(super) fn memory_of(&self, access: &Access, at: usize) -> Memory {
+        let memory = self.memory(access);
+        let offset = match access.target {
+            Target::Shared { .. } => at * self.code.shared_bytes,
+            _ => 0,
+        };
+        Memory {
+            pointer: memory.pointer.wrapping_add(offset),
+            ..memory
+        }
+    }
+
     /// Returns the index of a thread's access. Panics if it is out of bounds or misaligned.
     pub(super) fn index(&self, access: &Access, memory: Memory, thread: usize) -> usize {
         let index = match access.at {
@@ -100,6 +114,36 @@ impl Machine<'_> {
         let is_aligned = (run.first | span) & (lanes - 1) == 0
             && (run.len <= 2 || run.stride & (lanes - 1) == 0);
         (is_within && is_aligned).then_some(run.first as usize)
+    }
+
+    /// Returns the index of the first thread, if the indices of all threads from the first active one to the end follow each
+    /// other, and are in bounds.
+    pub(super) fn consecutive(
+        &self,
+        access: &Access,
+        memory: Memory,
+        indices: Operand,
+        active: Active,
+    ) -> Option<usize> {
+        let Active { first, end, .. } = active;
+        let from = self.pointer(indices, first).cast::<i64>();
+        // SAFETY: the column has an element for each thread, and is not written meanwhile.
+        let indices = unsafe { std::slice::from_raw_parts(from, end - first) };
+        let run = Run {
+            thread: first,
+            len: indices.len(),
+            first: indices[0],
+            stride: 1,
+        };
+        let last = run.first.wrapping_add(run.len as i64 - 1);
+        if access.lanes > 1 || indices[run.len - 1] != last {
+            return None;
+        }
+        let index = Self::checked(access, memory, run)?;
+        let differs = (run.first..)
+            .zip(indices)
+            .fold(0, |differs, (index, found)| differs | (index ^ found));
+        (differs == 0).then_some(index)
     }
 
     /// Returns the indices of the threads from the first active one to the end, if those of all active threads are in bounds

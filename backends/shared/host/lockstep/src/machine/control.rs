@@ -182,14 +182,20 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns all of the active threads or none, if a test is true for all threads of the cube or for none.
-    fn same_for_all(&self, test: Test, with: i64, active: Active) -> Option<Range<usize>> {
-        let mut ends = [self.get(test.value.base) as i64; 2];
-        for (stride, threads) in test.value.strides.into_iter().zip(self.code.shape) {
+    /// Returns the least and the greatest value that a thread of the cube has, if none wraps around.
+    fn extremes(&self, value: Affine) -> Option<[i64; 2]> {
+        let mut ends = [self.get(value.base) as i64; 2];
+        for (stride, threads) in value.strides.into_iter().zip(self.code.shape) {
             let span = (self.get(stride) as i64).checked_mul(i64::from(threads) - 1)?;
             let end = &mut ends[usize::from(span > 0)];
             *end = end.checked_add(span)?;
         }
+        Some(ends)
+    }
+
+    /// Returns all of the active threads or none, if a test is true for all threads of the cube or for none.
+    fn same_for_all(&self, test: Test, with: i64, active: Active) -> Option<Range<usize>> {
+        let ends = self.extremes(test.value)?;
         if test.unsigned && (with < 0 || ends[0] < 0) {
             return None;
         }
@@ -369,7 +375,14 @@ impl Machine<'_> {
     fn repeat_affine(&self, turn: &Turn<'_>, active: Active) -> bool {
         let differs = varies(turn.index.base);
         let range = |one: &Self, part| turn.range(one, part);
-        let chosen = |now| self.chosen(now, differs, range, |_, _| false);
+        let bools = |one: &Self, part| {
+            let is_exact = one.extremes(turn.index).is_some();
+            if is_exact {
+                one.tested(turn.test(), part);
+            }
+            is_exact
+        };
+        let chosen = |now| self.chosen(now, differs, range, bools);
         let (mut now, mut left) = (active, false);
         let Some(mut next) = chosen(now) else {
             return self.turns_alone(turn, now, 0);
@@ -446,11 +459,24 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Returns the threads of a cube whose index is below the end, if none wraps around.
+    /// Returns the test of a thread that goes on.
+    fn test(&self) -> Test {
+        Test {
+            op: CompareOp::Lt,
+            value: self.index,
+            with: self.end,
+            unsigned: false,
+        }
+    }
+
+    /// Returns the threads of a cube whose index is below the end, if they follow each other and none wraps around.
     fn range(&self, machine: &Machine<'_>, active: Active) -> Option<Range<usize>> {
         let [end, step] = [self.end, self.step].map(|place| machine.get(place) as i64);
         if step < 1 {
             return Some(active.first..active.first);
+        }
+        if machine.stride(self.index).is_none() {
+            return machine.same_for_all(self.test(), end, active);
         }
         let ramp = machine.ramp_of(self.index)?.exact(active.end - 1)?;
         ramp.range(CompareOp::Lt, end, active)

@@ -236,6 +236,9 @@ impl<'a> Machine<'a> {
                 return Some(Chosen::Threads(range));
             }
             let chosen = by_bools(&one, part)?;
+            if let Some(range) = one.stretch(part) {
+                return Some(Chosen::Threads(range));
+            }
             for at in cubes.start + 1..cubes.end {
                 let to = self.of_cube(at).bools;
                 // SAFETY: the region has a byte for each lane, and the two cubes are different ones.
@@ -264,6 +267,18 @@ impl<'a> Machine<'a> {
             Some(range) if are_same => Some(Chosen::Threads(range)),
             _ => Some(Chosen::Bools),
         }
+    }
+
+    /// Returns the threads whose byte of [`Machine::bools`] is 1, if they follow each other.
+    fn stretch(&self, part: Active) -> Option<Range<usize>> {
+        let Active { first, end, .. } = part;
+        // SAFETY: the region has a byte for each lane, and is not written meanwhile.
+        let bools = unsafe { std::slice::from_raw_parts(self.bools.add(first), end - first) };
+        let start = bools.iter().position(|bool| *bool != 0).unwrap_or(0);
+        let len = bools[start..].iter().position(|bool| *bool == 0);
+        let len = len.unwrap_or(bools.len() - start);
+        let is_all = bools[start + len..].iter().all(|bool| *bool == 0);
+        is_all.then_some(first + start..first + start + len)
     }
 
     /// Returns the active threads that are these ones of each cube. `to` is a column for their mask, perhaps the one that

@@ -143,6 +143,15 @@ impl Machine<'_> {
                 }
             }
             At::Column(indices) => {
+                if let Some(index) = self.consecutive(access, memory, indices, active) {
+                    for (lane, to) in to.iter().enumerate() {
+                        // SAFETY: all elements are within the memory, and the column has one for each thread.
+                        unsafe {
+                            memory.load_run(index + lane, 1, self.pointer(*to, first), end - first);
+                        };
+                    }
+                    return;
+                }
                 if let Some(indices) = self.indices(access, memory, indices, active) {
                     for (lane, to) in to.iter().enumerate() {
                         // SAFETY: all indices are within the memory, and the column has an element for each thread.
@@ -206,8 +215,9 @@ impl Machine<'_> {
             return false;
         };
         for at in cubes {
-            let one = self.of_cube(at);
-            one.load_rows(one.memory(access), rows, to);
+            let thread = at * self.span + rows.thread;
+            let (memory, rows) = (self.memory_of(access, at), Rows { thread, ..rows });
+            self.load_rows(memory, rows, to);
         }
         true
     }
