@@ -299,6 +299,8 @@ pub(crate) struct Loops {
     /// Of elements of four bytes: copies rows of threads, of one element each or of neighbours.
     pub(crate) rows: Option<[Kernel; 2]>,
     pub(crate) masks: [[Kernel; 2]; 2],
+    /// Without and with a mask.
+    pub(crate) bounds: [Kernel; 2],
 }
 
 /// A compiled function.

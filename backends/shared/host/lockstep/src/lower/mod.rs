@@ -226,6 +226,7 @@ fn loops(level: Level, width: u32) -> Loops {
         ramp: kernels::ramp(level),
         rows: kernels::rows(4, width as usize, level),
         masks: kernels::masks(level),
+        bounds: kernels::bounds(level),
     }
 }
 

@@ -6,6 +6,7 @@ use super::active::Active;
 use super::elements::{Indices, Memory};
 use super::ramps::Run;
 use crate::code::{Access, Affine, At, Operand, Target};
+use crate::kernels::Bounded;
 
 impl Machine<'_> {
     /// Returns the memory of an access that is no local.
@@ -167,23 +168,16 @@ impl Machine<'_> {
             (std::slice::from_raw_parts(from, end - first), mask)
         };
         let (end, low) = ((memory.len - access.lanes) as u64, access.lanes as u64 - 1);
-        let (mut is_beyond, mut bits) = (false, 0);
-        match mask {
-            None => {
-                for index in indices {
-                    is_beyond |= *index as u64 > end;
-                    bits |= *index as u64;
-                }
-            }
-            Some(mask) => {
-                for (index, is_active) in indices.iter().zip(mask) {
-                    let index = *index as u64 & u64::from(*is_active).wrapping_neg();
-                    is_beyond |= index > end;
-                    bits |= index;
-                }
-            }
+        let mut bounded = Bounded::default();
+        let find = self.code.loops.bounds[usize::from(mask.is_some())];
+        let a = indices.as_ptr().cast();
+        // SAFETY: the indices, and the mask if there is one, have an element for each of these threads.
+        unsafe {
+            let to = (&raw mut bounded).cast();
+            find(to, a, mask.map_or(a, <[u8]>::as_ptr), a, indices.len());
         }
-        (!is_beyond && bits & low == 0).then_some(Indices { indices, mask })
+        let is_within = bounded.most <= end && bounded.bits & low == 0;
+        is_within.then_some(Indices { indices, mask })
     }
 
     /// Returns the index of the first element of threads that access neighbours, one after the other, if all accesses are in

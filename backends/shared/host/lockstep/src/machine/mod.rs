@@ -280,9 +280,13 @@ impl Machine<'_> {
                 value,
                 masked,
                 swaps,
-            } => self.each_if(value.varies(), active, |one, active| {
-                one.copy(*to, *value, [*masked, *swaps], active);
-            }),
+            } => {
+                let is_part = active.mask.is_none() && !self.is_solid(active.first, active.end);
+                let differs = value.varies() || (*masked && is_part);
+                self.each_if(differs, active, |one, active| {
+                    one.copy(*to, *value, [*masked, *swaps && !differs], active);
+                });
+            }
             Step::Load { access, to, direct } => self.load(access, to, *direct, active),
             Step::Store { access, value } => self.store(access, value, active),
             Step::Atomic {
@@ -382,10 +386,7 @@ impl Machine<'_> {
 
     /// Copies a column or a scalar to a column.
     fn copy(&self, to: Operand, value: Operand, [masked, swaps]: [bool; 2], active: Active) {
-        let Active { first, end, mask } = match masked {
-            true => self.with_mask(active),
-            false => active,
-        };
+        let Active { first, end, mask } = active;
         let n = end - first;
         let (d, a) = (self.pointer(to, first), self.pointer(value, first));
         let size = log2(to.size as usize);
