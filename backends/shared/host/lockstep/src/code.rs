@@ -317,6 +317,8 @@ pub(crate) struct Code {
     pub(crate) cubes: usize,
     pub(crate) loops: Loops,
     pub(crate) steps: Steps,
+    /// The number of the first steps that compute what is the same in all chunks.
+    pub(crate) prologue: usize,
     /// Whether a thread may leave a block.
     pub(crate) leaves: bool,
     /// For each scalar whether it varies. Those that are constants.

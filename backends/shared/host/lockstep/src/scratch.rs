@@ -31,6 +31,8 @@ pub(crate) struct Param {
 pub(crate) struct Scratch {
     /// The function, by its id.
     owner: u64,
+    /// Whether columns have what is the same in all chunks.
+    pub(crate) has_constants: bool,
     arena: Vec<Line>,
     /// The places of scalars, columns and direct loads.
     pub(crate) table: Vec<*mut u8>,
@@ -55,7 +57,7 @@ impl Scratch {
             return;
         }
         // Not prepared until the end.
-        self.owner = 0;
+        (self.owner, self.has_constants) = (0, false);
         let mut bytes = 0;
         let mut take = |len: usize| {
             let start = bytes;

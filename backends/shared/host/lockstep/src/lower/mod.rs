@@ -39,6 +39,9 @@ const SIDE_BY_SIDE_THREADS: usize = 2048;
 /// Chunks have a multiple of this many threads: whole vectors.
 const CHUNK_THREADS: usize = 64;
 
+/// The most columns that keep what depends on the threads' positions alone.
+const CONSTANT_COLUMNS_MAX: usize = 12;
+
 /// One lane of a value.
 #[derive(Clone, Copy, Debug)]
 enum Lane {
@@ -81,6 +84,8 @@ struct Column {
     is_fixed: bool,
     /// Whether it may be a buffer's memory.
     is_direct: bool,
+    /// Whether its content depends on the threads' positions alone.
+    is_constant: bool,
 }
 
 /// A block whose steps are being written.
@@ -102,6 +107,8 @@ struct Lower<'a> {
     width: Option<u32>,
     level: Level,
     open: Vec<Open>,
+    /// The steps that compute constant columns.
+    prologue: Steps,
     scalars: Vec<Known>,
     constants: HashMap<u64, Place>,
     words: HashMap<u16, Place>,
@@ -140,6 +147,7 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         width: None,
         level: Level::of_processor(),
         open: vec![Open::default()],
+        prologue: Vec::new(),
         scalars: Vec::new(),
         constants: HashMap::new(),
         words: HashMap::new(),
@@ -160,7 +168,9 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
     let (local_bytes, zeros) = lower.settle();
     let shared_bytes = lower.share();
     lower.stmts(&function.body);
-    let mut steps = lower.open.pop().map_or_else(Vec::new, |open| open.steps);
+    let mut steps = std::mem::take(&mut lower.prologue);
+    let prologue = steps.len();
+    steps.extend(lower.open.pop().into_iter().flat_map(|open| open.steps));
     let placed = columns::place(&mut steps, &lower.columns, lower.scalars.len());
     let threads = function.threads.iter().product::<u32>() as usize;
     let bytes: usize = placed.sizes.iter().map(|size| *size as usize).sum();
@@ -188,6 +198,7 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         cubes,
         loops: loops(lower.level, shape[0]),
         steps,
+        prologue,
         leaves: lower.leaves,
         scalars: lower.scalars.iter().map(|known| known.varies).collect(),
         constants: lower
@@ -381,9 +392,41 @@ impl Lower<'_> {
             size,
             is_fixed: false,
             is_direct: false,
+            is_constant: false,
         });
         let place = (self.columns.len() - 1) as Place | UNPLACED;
         Operand { place, size }
+    }
+
+    /// Returns a new column for a step that depends on these scalars and columns alone, and emits the step.
+    fn computed(
+        &mut self,
+        dtype: DType,
+        of: &[Operand],
+        step: impl FnOnce(Operand) -> Step,
+    ) -> Operand {
+        let to = self.new_column(dtype);
+        let is_constant = |operand: &Operand| match operand.is_scalar() {
+            true => self.known(operand.place).is_some(),
+            false => self.is_constant(*operand),
+        };
+        // Chunks of a part of a cube have threads at other positions.
+        if self.survey.meets
+            && self.prologue.len() < CONSTANT_COLUMNS_MAX
+            && of.iter().all(is_constant)
+        {
+            let column = &mut self.columns[(to.place & !UNPLACED) as usize];
+            (column.is_fixed, column.is_constant) = (true, true);
+            self.prologue.push(step(to));
+        } else {
+            self.emit(step(to));
+        }
+        to
+    }
+
+    /// Returns whether a column depends on the threads' positions alone.
+    fn is_constant(&self, operand: Operand) -> bool {
+        !operand.is_scalar() && self.columns[(operand.place & !UNPLACED) as usize].is_constant
     }
 
     /// Returns a new column for a mask.

@@ -115,6 +115,9 @@ impl Lower<'_> {
         }
         let operand = self.write(lane);
         self.written.insert(key, operand);
+        if self.is_constant(operand) {
+            return operand;
+        }
         let current = self.open.len() - 1;
         self.open[current].written.push(key);
         operand
@@ -135,9 +138,9 @@ impl Lower<'_> {
             Lane::Scalar(place) => Operand::scalar(place),
             Lane::Column(operand) => operand,
             Lane::Affine(value) => {
-                let to = self.new_column(DType::I64);
-                self.emit(Step::Ramp { to, value });
-                to
+                let [x, y, z] = value.strides;
+                let of = [value.base, x, y, z].map(Operand::scalar);
+                self.computed(DType::I64, &of, |to| Step::Ramp { to, value })
             }
             Lane::Test(test) => {
                 let value = self.write(Lane::Affine(test.value));
@@ -195,9 +198,7 @@ impl Lower<'_> {
             self.open[depth].steps.push(Step::Map { run, to, of: all });
             return Lane::Scalar(place);
         }
-        let to = self.new_column(dtype);
-        self.emit(Step::Map { run, to, of: all });
-        Lane::Column(to)
+        Lane::Column(self.computed(dtype, of, |to| Step::Map { run, to, of: all }))
     }
 
     /// Emits calls of the reference.
@@ -208,9 +209,7 @@ impl Lower<'_> {
         }
         let mut all = [Operand::scalar(0); 3];
         all[..of.len()].copy_from_slice(of);
-        let to = self.new_column(dtype);
-        self.emit(Step::Each { f, to, of: all });
-        Lane::Column(to)
+        Lane::Column(self.computed(dtype, of, |to| Step::Each { f, to, of: all }))
     }
 
     /// Emits the loop of two operands, of type `from`, or calls of the reference.

@@ -156,7 +156,21 @@ pub(crate) fn run(
             at: 0,
             lane: 0,
         };
-        machine.block(&code.steps, Active::all(threads));
+        let (prologue, steps) = code.steps.split_at(code.prologue);
+        if !scratch.has_constants {
+            let threads = code.threads * code.cubes;
+            let all = Machine {
+                threads,
+                cubes: code.cubes,
+                ..machine
+            };
+            // There is a prologue only if chunks are whole cubes.
+            if !prologue.is_empty() {
+                all.block(prologue, Active::all(threads));
+            }
+            scratch.has_constants = true;
+        }
+        machine.block(steps, Active::all(threads));
     }
 }
 
