@@ -223,6 +223,8 @@ pub(crate) enum Step {
     },
     /// Writes an affine value to a column.
     Ramp { to: Operand, value: Affine },
+    /// Writes whether a test is true to a column.
+    Tested { to: Operand, test: Test },
     /// Copies to a column. If `masked` only the elements of active threads, otherwise perhaps all. If `swaps`, the value
     /// is not used afterwards.
     Set {

@@ -143,13 +143,9 @@ impl Lower<'_> {
                 self.computed(DType::I64, &of, |to| Step::Ramp { to, value })
             }
             Lane::Test(test) => {
-                let value = self.write(Lane::Affine(test.value));
-                let dtype = if test.unsigned {
-                    DType::U64
-                } else {
-                    DType::I64
-                };
-                self.compared(test.op, dtype, [value, Operand::scalar(test.with)])
+                let [x, y, z] = test.value.strides;
+                let of = [test.value.base, x, y, z, test.with].map(Operand::scalar);
+                self.computed(DType::Bool, &of, |to| Step::Tested { to, test })
             }
             Lane::All(tests) => {
                 let all = self.tests[tests].clone();

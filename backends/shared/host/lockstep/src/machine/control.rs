@@ -67,6 +67,19 @@ impl Machine<'_> {
         chosen.unwrap_or(Chosen::Bools)
     }
 
+    /// Writes whether a test is true to a column.
+    pub(super) fn write_tested(&self, to: Operand, test: Test, active: Active) {
+        match self.chosen_by(test, active) {
+            Chosen::Threads(range) => self.choose(self.pointer(to, 0), range),
+            Chosen::Bools => {
+                let Active { first, end, .. } = active;
+                let d = self.pointer(to, first);
+                // SAFETY: both have a byte for each lane, and are different ones.
+                unsafe { d.copy_from_nonoverlapping(self.bools.add(first), end - first) };
+            }
+        }
+    }
+
     /// Executes a block for the threads for which all of these tests are true, and another one for the others.
     fn branch_all(
         &self,

@@ -289,6 +289,7 @@ impl Machine<'_> {
                 });
             }
             Step::Ramp { to, value } => self.ramp(*to, *value, active),
+            Step::Tested { to, test } => self.write_tested(*to, *test, active),
             Step::Set {
                 to,
                 value,
