@@ -50,7 +50,7 @@ thread_local! {
 }
 
 /// A compiled function, for the signature of [`Kernel::from_program`](millstream_protocol::Kernel::from_program).
-pub struct Columns(code::Code);
+pub struct Columns(Box<code::Code>);
 
 impl Columns {
     /// Compiles a function.
@@ -59,7 +59,7 @@ impl Columns {
     /// The function is invalid.
     pub fn new(function: &Function) -> Result<Self, ProgramError> {
         function.check()?;
-        Ok(Self(lower::compile(function)))
+        Ok(Self(Box::new(lower::compile(function))))
     }
 
     /// Runs these cubes of a launch of `counts` cubes, of which `arguments` are those of any.

@@ -5,6 +5,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `values`, `affine`, `together` | operations: of one thread, and of several |
+//! | `operands` | their operands |
 //! | `memory` | loads and stores |
 //! | `control` | branches and loops |
 //! | `columns` | which columns share memory |
@@ -13,6 +14,7 @@ mod affine;
 mod columns;
 mod control;
 mod memory;
+mod operands;
 mod together;
 mod values;
 
@@ -38,9 +40,6 @@ const SIDE_BY_SIDE_BYTES: usize = 192 << 10;
 const SIDE_BY_SIDE_THREADS: usize = 2048;
 /// Chunks have a multiple of this many threads: whole vectors.
 const CHUNK_THREADS: usize = 64;
-
-/// The most columns that keep what depends on the threads' positions alone.
-const CONSTANT_COLUMNS_MAX: usize = 12;
 
 /// One lane of a value.
 #[derive(Clone, Copy, Debug)]
@@ -396,37 +395,6 @@ impl Lower<'_> {
         });
         let place = (self.columns.len() - 1) as Place | UNPLACED;
         Operand { place, size }
-    }
-
-    /// Returns a new column for a step that depends on these scalars and columns alone, and emits the step.
-    fn computed(
-        &mut self,
-        dtype: DType,
-        of: &[Operand],
-        step: impl FnOnce(Operand) -> Step,
-    ) -> Operand {
-        let to = self.new_column(dtype);
-        let is_constant = |operand: &Operand| match operand.is_scalar() {
-            true => self.known(operand.place).is_some(),
-            false => self.is_constant(*operand),
-        };
-        // Chunks of a part of a cube have threads at other positions.
-        if self.survey.meets
-            && self.prologue.len() < CONSTANT_COLUMNS_MAX
-            && of.iter().all(is_constant)
-        {
-            let column = &mut self.columns[(to.place & !UNPLACED) as usize];
-            (column.is_fixed, column.is_constant) = (true, true);
-            self.prologue.push(step(to));
-        } else {
-            self.emit(step(to));
-        }
-        to
-    }
-
-    /// Returns whether a column depends on the threads' positions alone.
-    fn is_constant(&self, operand: Operand) -> bool {
-        !operand.is_scalar() && self.columns[(operand.place & !UNPLACED) as usize].is_constant
     }
 
     /// Returns a new column for a mask.

@@ -57,14 +57,13 @@ impl Machine<'_> {
             unreachable!("indices of direct loads are affine")
         };
         let mut found = ptr::null_mut();
-        if !memory.shared {
-            if let Some(run) = self.whole_run(value, active)
-                && run.stride == 1
-                && let Some(first) = Self::checked(access, memory, run)
-            {
-                let first = memory.pointer.wrapping_add(first * memory.size);
-                found = first.wrapping_sub(active.first * memory.size);
-            }
+        if !memory.shared
+            && let Some(run) = self.whole_run(value, active)
+            && run.stride == 1
+            && let Some(first) = Self::checked(access, memory, run)
+        {
+            let first = memory.pointer.wrapping_add(first * memory.size);
+            found = first.wrapping_sub(active.first * memory.size);
         }
         let is_column = found.is_null();
         if is_column {
