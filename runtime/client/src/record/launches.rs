@@ -138,7 +138,9 @@ impl Recorder<'_> {
         mut packed: Packed,
         slots: Vec<ScalarSlot>,
     ) -> Result<(), Error> {
-        let check = self.stream.check_count(kernel, &count, || packed.bindings());
+        let check = self
+            .stream
+            .check_count(kernel, &count, || packed.bindings());
         check?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);

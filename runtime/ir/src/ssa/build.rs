@@ -2,9 +2,7 @@
 
 use super::builder::Len;
 use super::handles::{MemoryRef, Operand, Val, Var};
-use super::{
-    Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Type, ValueId,
-};
+use super::{Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Type, ValueId};
 use crate::DType;
 use crate::nest::BufferMode;
 

@@ -7,7 +7,7 @@ use millstream_ir::{CompareOp, DType, ReduceOp};
 use crate::edges::{Draws, same};
 
 /// The number of random functions if `MILLSTREAM_SEEDS` is not set.
-const FUNCTIONS: u64 = 150;
+const FUNCTIONS: u64 = 60;
 /// The elements of each cube and of each thread in the buffers.
 const OF_CUBE: i64 = 8;
 const DEPTH_MAX: usize = 3;
@@ -49,7 +49,7 @@ fn one(seed: u64) {
         [1, 6, 1],
         [1, 1, 1],
         [96, 1, 1],
-        [512, 1, 1],
+        [128, 1, 1],
     ];
     let mut draws = Draws(seed + 4711);
     let shape = draws.one_of(&SHAPES);
@@ -183,7 +183,7 @@ fn statement(scope: &mut Scope<'_>, draws: &mut Draws, depth: usize, meets: bool
             match draws.draw(3) {
                 0 => scope.shared.set(within(same, scope.threads), other),
                 1 => k.when(scope.me.compare(op, same), || {
-                    scope.shared.set(scope.me, any)
+                    scope.shared.set(scope.me, any);
                 }),
                 _ => scope.shared.set(-scope.me + (scope.threads - 1), any),
             }
@@ -231,7 +231,7 @@ fn statement(scope: &mut Scope<'_>, draws: &mut Draws, depth: usize, meets: bool
                 turns.set(turns.get() + index);
                 // Not for long.
                 k.when(turns.get().compare(CompareOp::Gt, 1_i64 << 40), || {
-                    turns.set(0)
+                    turns.set(0);
                 });
                 let scope = &mut *scope;
                 match is_same {
