@@ -36,7 +36,7 @@ use crate::survey::{Survey, survey};
 const CHUNK_BYTES: usize = 32 << 10;
 /// The bytes of columns and shared arrays of cubes that run side by side: a part of the L2 cache of most processors.
 const SIDE_BY_SIDE_BYTES: usize = 192 << 10;
-/// The most threads of cubes that run side by side: so many that a step costs little besides its loop.
+/// The most threads of cubes that run side by side: for these, a step costs little besides its loop.
 const SIDE_BY_SIDE_THREADS: usize = 2048;
 /// Chunks have a multiple of this many threads: whole vectors.
 const CHUNK_THREADS: usize = 64;
