@@ -12,8 +12,7 @@ use std::time::Instant;
 use millstream_host::{Arguments, Body, Code, RunError, Team, catch_panic, count_cubes};
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::{
-    AnyCubes, BackendKernel, Compiler, DeviceProperties, Kernel, KernelError, NativeKernel,
-    NativeView,
+    AnyCubes, BackendKernel, Compiler, DeviceProperties, Kernel, KernelError, NativeView,
 };
 use millstream_sync::facade::Statistic;
 use millstream_sync::payload::panic_message;
@@ -105,11 +104,24 @@ impl CpuKernel {
             let most = team.threads() as u64 * CUBES_PER_THREAD;
             arguments.counts = [cubes.min(most) as u32, 1, 1];
         }
+        let signature = self.kernel.signature();
         match &self.body {
-            Body::Native(native) | Body::Function(native) => {
-                // SAFETY: the caller's promises.
-                let ran = unsafe { self.run_native(&**native, team, arguments) };
-                ran.map_err(RunError::Panic)
+            Body::Native(native) => {
+                let work = |range: Range<u64>| {
+                    // SAFETY: the caller's promises; `share_cubes` hands out each index once.
+                    range
+                        .for_each(|cube| unsafe { arguments.run_cube(&**native, signature, cube) });
+                };
+                let cubes = count_cubes(arguments.counts).unwrap_or(0);
+                self.share_cubes(cubes, team, &work)
+                    .map_err(RunError::Panic)
+            }
+            Body::Function(function) => {
+                // SAFETY: as above.
+                let work = |range| unsafe { arguments.run_cubes(function, signature, range) };
+                let cubes = count_cubes(arguments.counts).unwrap_or(0);
+                self.share_cubes(cubes, team, &work)
+                    .map_err(RunError::Panic)
             }
             Body::Program(code) => {
                 let (views, words) = (arguments.views, arguments.scalars);
@@ -127,20 +139,13 @@ impl CpuKernel {
         }
     }
 
-    /// Runs all cubes of a launch of a closure.
-    unsafe fn run_native(
+    /// Calls `work` with all cubes of a launch, each once.
+    fn share_cubes(
         &self,
-        native: &NativeKernel,
+        cubes: u64,
         team: &mut TeamHandle,
-        arguments: Arguments<'_>,
+        work: &(dyn Fn(Range<u64>) + Sync),
     ) -> Result<(), String> {
-        let cubes = count_cubes(arguments.counts).unwrap_or(0);
-        let work = |range: Range<u64>| {
-            // SAFETY: the caller's promises; the team's counter hands out each index once.
-            range.for_each(|cube| unsafe {
-                arguments.run_cube(native, self.kernel.signature(), cube);
-            });
-        };
         let alone = |range| catch_unwind(AssertUnwindSafe(|| work(range))).map_err(panic_message);
         let helpers = team.threads() as u64 - 1;
         if helpers == 0 || cubes <= 1 {
@@ -172,7 +177,7 @@ impl CpuKernel {
         }
         let wanted = wanted.min(cubes - done - 1).min(helpers);
         let shared_at = Instant::now();
-        let own = team.share(done, cubes, wanted as usize, &work)?;
+        let own = team.share(done, cubes, wanted as usize, work)?;
         self.record_cost(shared_at, own);
         Ok(())
     }

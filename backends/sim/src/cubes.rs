@@ -63,7 +63,14 @@ pub(crate) unsafe fn run_cubes(
             mistake = unsafe { threads::run(&launch) }.err();
             Ok(())
         }
-        SimBody::Host(Body::Native(native) | Body::Function(native)) => {
+        SimBody::Host(Body::Function(function)) => {
+            for cube in shuffled(cubes, seed) {
+                // SAFETY: the caller's promise; each index occurs once.
+                unsafe { arguments.run_cubes(function, signature, cube..cube + 1) };
+            }
+            Ok(())
+        }
+        SimBody::Host(Body::Native(native)) => {
             for cube in shuffled(cubes, seed) {
                 // SAFETY: the caller's promise; each index occurs once.
                 unsafe { arguments.run_cube(&**native, signature, cube) };

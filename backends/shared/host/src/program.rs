@@ -1,12 +1,13 @@
 //! The body of a kernel on a CPU: a Rust closure, or a program run by one of the executors.
 //!
-//! `millstream_tile` executes nests and products, with the feature `tile`; [`millstream_lockstep`] makes native kernels of
-//! functions of threads.
+//! `millstream_tile` executes nests and products, with the feature `tile`; [`millstream_lockstep`] functions of threads.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
+use millstream_lockstep::Columns;
 use millstream_protocol::{
     Cube, DeviceProperties, Failure, FailureRef, Kernel, KernelError, Lines, NativeArgs,
     NativeKernel, NativeView, Reason, Signature, Source,
@@ -22,8 +23,8 @@ use crate::no_tile::{Code, Options, RunError};
 pub enum Body {
     /// A closure, which runs cube by cube.
     Native(Arc<NativeKernel>),
-    /// A function of the IR, which runs cube by cube.
-    Function(Arc<NativeKernel>),
+    /// A function of the IR, which runs some cubes at a time.
+    Function(Columns),
     /// A nest or a product of the IR, which runs piece by piece.
     Program(Code),
 }
@@ -71,8 +72,8 @@ impl Body {
                 Err(format!("a function has no blocking ({})", options.blocking))
             }
             Program::Ssa(function) => {
-                let native = millstream_lockstep::native(function);
-                native
+                let columns = Columns::new(function);
+                columns
                     .map(Self::Function)
                     .map_err(|error| error.to_string())
             }
@@ -100,6 +101,19 @@ pub struct Arguments<'a> {
 unsafe impl Sync for Arguments<'_> {}
 
 impl Arguments<'_> {
+    /// Runs some cubes of a function of the IR.
+    ///
+    /// # Safety
+    /// As for [`Arguments::run_cube`].
+    #[inline]
+    pub unsafe fn run_cubes(&self, function: &Columns, signature: &Signature, cubes: Range<u64>) {
+        let cube = Cube::new(cubes.start, self.counts);
+        // SAFETY: the caller's promises.
+        let arguments =
+            unsafe { NativeArgs::new(signature, self.views, self.scalars, self.metadata, cube) };
+        function.run(cubes, self.counts, &arguments.with_lines(self.lines));
+    }
+
     /// Runs one cube of a closure.
     ///
     /// # Safety

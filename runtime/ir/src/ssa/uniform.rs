@@ -13,6 +13,9 @@
 //!
 //! Behind a loop the threads meet again, unless some have returned. A `break`, `continue` or `return` that is reached by
 //! all threads, or by none, divides none of them from the others.
+//!
+//! The same analysis finds what is equal in all threads of a launch: there the position of a cube diverges, too, and a
+//! reduction over it.
 
 use super::{Block, Function, Memory, Op, Position, Scope, Stmt, statements};
 use crate::ProgramError;
@@ -20,7 +23,7 @@ use crate::nest::BufferMode;
 
 /// Checks that all threads of a cube reach every barrier and reduction.
 pub(super) fn check(function: &Function) -> Result<(), ProgramError> {
-    match Analysis::of(function).divergent_barrier {
+    match Analysis::of(function, Threads::OfCube).divergent_barrier {
         None => Ok(()),
         Some((stmt, line)) => Err(ProgramError::new(format!(
             "only some threads of a cube may reach {}: conditions and bounds around it, and those of a `break`, `continue` or `return` before it, must be the same for all; put only loads and stores into the branch",
@@ -33,8 +36,21 @@ impl Function {
     /// Returns for each local whether its content is provably equal in all threads of a cube. The function is
     /// [checked](Function::check).
     pub fn uniform_locals(&self) -> Vec<bool> {
-        Analysis::of(self).locals
+        Analysis::of(self, Threads::OfCube).locals
     }
+
+    /// Returns for each local whether its content is provably equal in all threads of a launch that execute a statement at
+    /// the same time. The function is [checked](Function::check).
+    pub fn launch_uniform_locals(&self) -> Vec<bool> {
+        Analysis::of(self, Threads::OfLaunch).locals
+    }
+}
+
+/// The threads whose values are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    OfCube,
+    OfLaunch,
 }
 
 /// What some threads of a cube have left in a block, while others have not.
@@ -62,6 +78,7 @@ impl Left {
 
 struct Analysis<'a> {
     function: &'a Function,
+    threads: Threads,
     /// Whether each value is uniform. Scopes are checked already, so no value is missing.
     values: Vec<bool>,
     /// Whether the content of each local is uniform.
@@ -80,11 +97,12 @@ struct Analysis<'a> {
 
 impl<'a> Analysis<'a> {
     /// Analyses a function.
-    fn of(function: &'a Function) -> Self {
+    fn of(function: &'a Function, threads: Threads) -> Self {
         let loops = statements(&function.body);
         let loops = loops.filter(|stmt| matches!(stmt, Stmt::For { .. } | Stmt::Loop { .. }));
         let mut analysis = Self {
             function,
+            threads,
             values: vec![true; function.values.len()],
             locals: vec![true; function.locals.len()],
             loops: vec![true; loops.count()],
@@ -181,7 +199,9 @@ impl<'a> Analysis<'a> {
             Op::Position(Position::Thread, _)
             | Op::Reduce(Scope::Subgroup(_), ..)
             | Op::Atomic(..) => false,
-            Op::Reduce(Scope::Cube, ..) => true,
+            Op::Position(Position::Cube, _) | Op::Reduce(Scope::Cube, ..) => {
+                self.threads == Threads::OfCube
+            }
             // Of a value that all threads have, whichever thread it comes from.
             Op::Shuffle(_, _, value, _) => self.same(*value),
             Op::Load(Memory::Local(local), _) => same && self.locals[usize::from(*local)],

@@ -1,8 +1,9 @@
 //! A compiled function: steps, over scalars and columns.
 //!
 //! A *scalar* is the same for all threads of a cube, and is computed once for them. A *column* has an element for each
-//! thread of a *chunk*: all threads of a cube, or some of them if no thread waits for another one. Both are *places*: the
-//! table of a running machine has a pointer for each. An *affine* value is the sum of a scalar and of products of a
+//! thread of a *chunk*: all threads of several cubes, cube after cube, or some threads of one if no thread waits for another.
+//! Both are *places*: the table of a running machine has a pointer for each. A scalar that may differ among the cubes of a
+//! chunk, such as the position of a cube, *varies*: it has an element for each of them. An *affine* value is the sum of a scalar and of products of a
 //! thread's position with scalars, so it needs no column until an operation other than sums, products and accesses uses it.
 //!
 //! Steps that compute write the elements of all threads between the first active one and the last one, because no
@@ -19,6 +20,21 @@ pub(crate) type Place = u32;
 /// Set in the place of a column that has none yet: the rest is its number.
 pub(crate) const UNPLACED: u32 = 1 << 31;
 
+/// Set in the place of a scalar that varies.
+pub(crate) const VARIES: u32 = 1 << 30;
+
+/// Returns the index in the table of a place.
+#[inline]
+pub(crate) const fn slot(place: Place) -> usize {
+    (place & !VARIES) as usize
+}
+
+/// Returns whether a scalar varies.
+#[inline]
+pub(crate) const fn varies(place: Place) -> bool {
+    place & VARIES != 0
+}
+
 /// A scalar or a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Operand {
@@ -34,6 +50,12 @@ impl Operand {
 
     pub(crate) const fn is_scalar(self) -> bool {
         self.size == 0
+    }
+
+    /// Returns whether it is a scalar that varies. The place of a column says nothing of that.
+    #[inline]
+    pub(crate) const fn varies(self) -> bool {
+        varies(self.place)
     }
 }
 
@@ -67,6 +89,15 @@ pub(crate) struct Affine {
     pub(crate) linear: Option<Place>,
 }
 
+impl Affine {
+    /// Returns whether the values of a thread may differ among cubes.
+    #[inline]
+    pub(crate) fn varies(self) -> bool {
+        let [x, y, z] = self.strides;
+        varies(self.base | x | y | z)
+    }
+}
+
 /// A comparison of an affine value with a scalar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Test {
@@ -82,6 +113,8 @@ pub(crate) enum Condition {
     Scalar(Place),
     Column(Operand),
     Test(Test),
+    /// All of several tests.
+    All(Box<[Test]>),
 }
 
 /// An index.
@@ -137,7 +170,8 @@ pub(crate) enum Turns {
     Endless,
     /// Those of an index that is a scalar.
     Scalar { index: Place, bounds: [Place; 3] },
-    /// Those of an index that is affine, and begins with this value. `base` is the base of the index.
+    /// Those of an index that is affine, and begins with this value. `base` is the base of the index, and varies if any of
+    /// these does.
     Affine {
         base: Place,
         start: Affine,
@@ -168,11 +202,12 @@ pub(crate) type Steps = Vec<Step>;
 
 /// A step.
 pub(crate) enum Step {
-    /// Computes a scalar.
+    /// Computes a scalar. If `masked` only that of cubes with active threads, otherwise that of all.
     Scalar {
         to: Place,
         f: Reference,
         of: [Place; 3],
+        masked: bool,
     },
     /// Runs a loop; on a single element if the result is a scalar.
     Map {
@@ -188,6 +223,8 @@ pub(crate) enum Step {
     },
     /// Writes an affine value to a column.
     Ramp { to: Operand, value: Affine },
+    /// Writes whether a test is true to a column.
+    Tested { to: Operand, test: Test },
     /// Copies to a column. If `masked` only the elements of active threads, otherwise perhaps all. If `swaps`, the value
     /// is not used afterwards.
     Set {
@@ -264,6 +301,8 @@ pub(crate) struct Loops {
     /// Of elements of four bytes: copies rows of threads, of one element each or of neighbours.
     pub(crate) rows: Option<[Kernel; 2]>,
     pub(crate) masks: [[Kernel; 2]; 2],
+    /// Without and with a mask.
+    pub(crate) bounds: [Kernel; 2],
 }
 
 /// A compiled function.
@@ -274,14 +313,18 @@ pub(crate) struct Code {
     /// The threads of a cube along each axis. If the function divides threads of one axis into rows and columns, these.
     pub(crate) shape: [u32; 3],
     pub(crate) threads: usize,
-    /// The threads of a chunk, except for the last one.
+    /// The threads of a chunk, except for the last one: those of several cubes, or of a part of one.
     pub(crate) chunk: usize,
+    /// The most cubes of a chunk.
+    pub(crate) cubes: usize,
     pub(crate) loops: Loops,
     pub(crate) steps: Steps,
+    /// The number of the first steps that compute what is the same in all chunks.
+    pub(crate) prologue: usize,
     /// Whether a thread may leave a block.
     pub(crate) leaves: bool,
-    /// The number of scalars, and those that are constants.
-    pub(crate) scalars: usize,
+    /// For each scalar whether it varies. Those that are constants.
+    pub(crate) scalars: Vec<bool>,
     pub(crate) constants: Vec<(Place, u64)>,
     /// Launch words, by index, and positions.
     pub(crate) words: Vec<(Place, u16)>,
@@ -292,7 +335,7 @@ pub(crate) struct Code {
     pub(crate) direct: usize,
     /// Columns and scalars that are zeros at first.
     pub(crate) zeros: Vec<Operand>,
-    /// The bytes of shared arrays, and those of the arrays of one thread.
+    /// The bytes of a cube's shared arrays, and those of the arrays of one thread.
     pub(crate) shared_bytes: usize,
     pub(crate) local_bytes: usize,
 }

@@ -1,14 +1,15 @@
-//! Runs functions of the IR ([`ssa`](millstream_ir::ssa)) on a CPU, as native kernels.
+//! Runs functions of the IR ([`ssa`](millstream_ir::ssa)) on a CPU.
 //!
 //! ```text
-//!  Function ── native() ──► steps over typed columns               once
-//!  a native kernel: called once for each cube, on any thread of the team
-//!                             for each step: a loop over all threads of the cube
+//!  Function ── Columns::new() ──► steps over typed columns         once
+//!  Columns::run(): called for some cubes, on any thread of the team
+//!                             for each step: a loop over all threads of several cubes
 //! ```
 //! All threads of a cube execute a statement before any of them executes the next one, so a barrier does nothing, and a
 //! reduction is a loop. A column has an element of the value's type for each thread, and a statement is a loop over columns,
-//! which are few enough to stay in the L1 cache. What is the same for all threads is computed once, as a scalar; an index
-//! that grows by the same amount from thread to thread is two scalars, so that an access with it is a copy.
+//! which are few enough to stay in the cache. What is the same for all threads is computed once, as a scalar; an index
+//! that grows by the same amount from thread to thread is two scalars, so that an access with it is a copy. Small cubes run
+//! side by side, because a step costs as much as a loop over a hundred threads.
 //!
 //! It runs everything a GPU runs, and reports mistakes: an access out of bounds, or a misaligned wide access, ends the launch
 //! with a message.
@@ -36,32 +37,57 @@ mod scratch;
 mod survey;
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::ops::Range;
 
 use millstream_ir::ProgramError;
 use millstream_ir::ssa::Function;
-use millstream_protocol::NativeKernel;
+use millstream_protocol::{Cube, NativeArgs};
 use scratch::Scratch;
 
 thread_local! {
-    /// The memory of the last cube, reused for the next one (I9).
+    /// The memory of the last cubes, reused for the next ones (I9).
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-/// Returns a function as a native kernel, for the signature of
-/// [`Kernel::from_program`](millstream_protocol::Kernel::from_program). The kernel panics at an access out of
-/// bounds, like any native kernel.
-///
-/// # Errors
-/// The function is invalid.
-pub fn native(function: &Function) -> Result<Arc<NativeKernel>, ProgramError> {
-    function.check()?;
-    let code = lower::compile(function);
-    Ok(Arc::new(move |cube, arguments| {
+/// A compiled function, for the signature of [`Kernel::from_program`](millstream_protocol::Kernel::from_program).
+pub struct Columns(Box<code::Code>);
+
+impl Columns {
+    /// Compiles a function.
+    ///
+    /// # Errors
+    /// The function is invalid.
+    pub fn new(function: &Function) -> Result<Self, ProgramError> {
+        function.check()?;
+        Ok(Self(Box::new(lower::compile(function))))
+    }
+
+    /// Runs these cubes of a launch of `counts` cubes, of which `arguments` are those of any.
+    ///
+    /// # Panics
+    /// An access is out of bounds or misaligned, or an assertion fails. Of several such threads one is named, of the first
+    /// cubes that run side by side.
+    pub fn run(&self, cubes: Range<u64>, counts: [u32; 3], arguments: &NativeArgs<'_>) {
         // `None` if this thread is ending, or if a cube panicked.
         let cached = SCRATCH.try_with(Cell::take).ok().flatten();
         let mut scratch = cached.unwrap_or_default();
-        machine::run(&code, &mut scratch, cube, arguments);
+        let mut index = cubes.start;
+        while index < cubes.end {
+            let cube = Cube::new(index, counts);
+            let some = (cubes.end - index).min(self.0.cubes as u64);
+            machine::run(&self.0, &mut scratch, &cube, some as usize, arguments);
+            index += some;
+        }
         let _ = SCRATCH.try_with(|cell| cell.set(Some(scratch)));
-    }))
+    }
+}
+
+#[allow(clippy::missing_fields_in_debug, reason = "the steps are functions")]
+impl std::fmt::Debug for Columns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let function = &self.0.function.name;
+        f.debug_struct("Columns")
+            .field("function", function)
+            .finish()
+    }
 }

@@ -4,7 +4,7 @@ use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::ACCESS_BYTES_MAX;
 use millstream_protocol::NativeArgs;
 
-use crate::code::{Code, Operand};
+use crate::code::{Code, Operand, slot};
 
 /// Bytes that are aligned for every vector.
 #[derive(Clone, Copy)]
@@ -31,6 +31,8 @@ pub(crate) struct Param {
 pub(crate) struct Scratch {
     /// The function, by its id.
     owner: u64,
+    /// Whether columns have what is the same in all chunks.
+    pub(crate) has_constants: bool,
     arena: Vec<Line>,
     /// The places of scalars, columns and direct loads.
     pub(crate) table: Vec<*mut u8>,
@@ -38,6 +40,9 @@ pub(crate) struct Scratch {
     /// Where each thread goes on, and a mask for a moment, of one byte for each thread of a chunk.
     pub(crate) paths: usize,
     pub(crate) spare: usize,
+    /// Bools of a step that chooses threads, and a mask of the same threads in each cube.
+    pub(crate) bools: usize,
+    pub(crate) rectangle: usize,
     /// The elements of wide accesses for a moment.
     pub(crate) staging: usize,
     /// Shared arrays, and the arrays of threads.
@@ -52,14 +57,22 @@ impl Scratch {
             return;
         }
         // Not prepared until the end.
-        self.owner = 0;
+        (self.owner, self.has_constants) = (0, false);
         let mut bytes = 0;
         let mut take = |len: usize| {
             let start = bytes;
             bytes = (bytes + len).next_multiple_of(64);
             start
         };
-        take(8 * code.scalars);
+        let scalars = code.scalars.iter();
+        let scalars: Vec<usize> = scalars
+            .map(|varies| if *varies { 8 * code.cubes } else { 8 })
+            .scan(0, |end, bytes| {
+                *end += bytes;
+                Some(*end - bytes)
+            })
+            .collect();
+        take(scalars.last().map_or(0, |last| last + 8 * code.cubes));
         let columns = code.columns.iter();
         let columns: Vec<usize> = columns
             .map(|size| take(*size as usize * code.chunk + COLUMN_GAP))
@@ -67,14 +80,15 @@ impl Scratch {
         self.paths = take(code.chunk);
         self.spare = take(code.chunk);
         self.staging = take(ACCESS_BYTES_MAX * code.chunk);
-        self.shared = take(code.shared_bytes);
+        self.bools = take(code.chunk);
+        self.rectangle = take(code.chunk);
+        self.shared = take(code.shared_bytes * code.cubes);
         self.locals = take(code.local_bytes * code.chunk);
         self.arena.clear();
         self.arena.resize(bytes / 64 + 1, Line([0; 64]));
         let start = self.start();
         self.table.clear();
-        let scalars = (0..code.scalars).map(|index| 8 * index);
-        let places = scalars.chain(columns);
+        let places = scalars.into_iter().chain(columns);
         // SAFETY: each place lies in the arena.
         self.table
             .extend(places.map(|place| unsafe { start.add(place) }));
@@ -123,13 +137,14 @@ impl Scratch {
         }
     }
 
-    /// Fills the elements of this many threads of a column, or a scalar, with zeros.
-    pub(crate) fn clear(&mut self, operand: Operand, threads: usize) {
-        let bytes = match operand.is_scalar() {
-            true => 8,
-            false => operand.size as usize * threads,
+    /// Fills the elements of this many threads of a column, or a scalar of this many cubes, with zeros.
+    pub(crate) fn clear(&mut self, operand: Operand, threads: usize, cubes: usize) {
+        let bytes = match (operand.is_scalar(), operand.varies()) {
+            (true, true) => 8 * cubes,
+            (true, false) => 8,
+            _ => operand.size as usize * threads,
         };
         // SAFETY: the place has that many bytes.
-        unsafe { self.table[operand.place as usize].write_bytes(0, bytes) };
+        unsafe { self.table[slot(operand.place)].write_bytes(0, bytes) };
     }
 }

@@ -6,6 +6,8 @@ use millstream_ir::ssa::{Block, Function, Memory, Op, Stmt, ValueId};
 pub(crate) struct Survey {
     /// Whether all threads wait for each other somewhere, or share memory, so that chunks are whole cubes.
     pub(crate) meets: bool,
+    /// Whether threads print or check assertions.
+    pub(crate) says: bool,
     /// For each local whether all accesses are to its only element.
     pub(crate) is_variable: Vec<bool>,
     /// For each local whether a store comes before each other access, so that it need not be initialized.
@@ -44,6 +46,7 @@ struct Walk<'a> {
     blocks: Vec<u32>,
     blocks_len: u32,
     meets: bool,
+    says: bool,
 }
 
 /// Surveys a checked function.
@@ -64,6 +67,7 @@ pub(crate) fn survey(function: &Function) -> Survey {
         blocks: Vec::new(),
         blocks_len: 0,
         meets: !function.shared.is_empty(),
+        says: false,
     };
     walk.block(&function.body);
     for (value, of) in walk.same.iter().rev() {
@@ -79,6 +83,7 @@ pub(crate) fn survey(function: &Function) -> Survey {
     }
     Survey {
         meets: walk.meets,
+        says: walk.says,
         begins_stored: walk
             .first
             .iter()
@@ -140,7 +145,10 @@ impl Walk<'_> {
                     self.goes_behind(local);
                 }
             }
-            Stmt::Say(say) => say.values.iter().for_each(|value| self.use_of(*value)),
+            Stmt::Say(say) => {
+                self.says = true;
+                say.values.iter().for_each(|value| self.use_of(*value));
+            }
             Stmt::If {
                 condition,
                 then,

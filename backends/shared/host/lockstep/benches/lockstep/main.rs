@@ -16,7 +16,8 @@ use std::time::Instant;
 
 use functions::Row;
 use millstream_ir::Program;
-use millstream_protocol::{Cube, Kernel, NativeArgs, NativeKernel, NativeView};
+use millstream_lockstep::Columns;
+use millstream_protocol::{Cube, Kernel, NativeArgs, NativeView};
 
 /// Cubes that a thread takes at once.
 const BLOCK: u64 = 16;
@@ -26,7 +27,7 @@ const MS_MIN: f64 = 5.0;
 
 /// The memory of a launch.
 struct Launch<'a> {
-    native: &'a NativeKernel,
+    columns: &'a Columns,
     kernel: &'a Kernel,
     views: &'a [NativeView],
     words: &'a [u64],
@@ -38,14 +39,11 @@ unsafe impl Sync for Launch<'_> {}
 
 impl Launch<'_> {
     fn run(&self, cubes: Range<u64>) {
-        for index in cubes {
-            let cube = Cube::new(index, self.counts);
-            let signature = self.kernel.signature();
-            // SAFETY: the buffers live, are aligned, and nothing else touches them; each cube runs once in a launch.
-            let arguments =
-                unsafe { NativeArgs::new(signature, self.views, self.words, &[], cube) };
-            (self.native)(&cube, &arguments);
-        }
+        let cube = Cube::new(cubes.start, self.counts);
+        let signature = self.kernel.signature();
+        // SAFETY: the buffers live, are aligned, and nothing else touches them; each cube runs once in a launch.
+        let arguments = unsafe { NativeArgs::new(signature, self.views, self.words, &[], cube) };
+        self.columns.run(cubes, self.counts, &arguments);
     }
 }
 
@@ -72,7 +70,7 @@ fn share(threads: usize, pieces: u64, block: u64, work: &(dyn Fn(Range<u64>) + S
 }
 
 fn measure(row: &Row, threads: usize) {
-    let native = millstream_lockstep::native(&row.function).expect("the function is valid");
+    let columns = Columns::new(&row.function).expect("the function is valid");
     let program = Arc::new(Program::Ssa(row.function.clone()));
     let kernel = Kernel::from_program("measured", program).expect("the function is valid");
     let mut memory = row.buffers.clone();
@@ -84,7 +82,7 @@ fn measure(row: &Row, threads: usize) {
         })
         .collect();
     let launch = Launch {
-        native: &*native,
+        columns: &columns,
         kernel: &kernel,
         views: &views,
         words: &row.words,

@@ -10,7 +10,7 @@
 //! | `map` | operations on one, two or three values |
 //! | `cast` | casts |
 //! | `fold` | reductions |
-//! | `place` | fills, ramps, rows, masks |
+//! | `place` | fills, ramps, rows, masks, bounds |
 
 mod cast;
 mod fold;
@@ -21,7 +21,7 @@ pub(crate) use cast::cast;
 pub(crate) use fold::{fold, trees};
 pub(crate) use map::{Choice, advance, binary, compare, fma, random, select, unary};
 pub(crate) use millstream_loops::level::Kernel;
-pub(crate) use place::{Counted, blend, fill, masks, ramp, rows};
+pub(crate) use place::{Bounded, Counted, blend, bounds, fill, masks, ramp, rows};
 
 /// Matches a value: expands to `$body` with `$t` as the type of the pattern that fits, or to `$else`.
 macro_rules! match_type {

@@ -7,6 +7,9 @@ use millstream_loops::operation::{operand, tile, tile_mut};
 
 use super::by_size;
 
+/// Elements that a loop reads at once: a few vectors.
+const BLOCK: usize = 16;
+
 /// Fills a column with a scalar.
 struct Fill<T>(PhantomData<T>);
 
@@ -53,9 +56,17 @@ impl<T: Copy, const SCALAR: bool> Loop for Blend<T, SCALAR> {
         let a = unsafe { operand::<T, SCALAR>(a) };
         // SAFETY: as above.
         let (d, mask) = unsafe { (tile_mut::<T>(d, n), tile::<u8>(b, n)) };
-        for (index, (d, mask)) in d.iter_mut().zip(mask).enumerate() {
-            let a = a(index);
-            *d = if *mask != 0 { a } else { *d };
+        let blend = |index: usize, d: T, mask: u8| if mask != 0 { a(index) } else { d };
+        // Blocks are read before they are written: rustc does not know that the columns are different ones.
+        let (blocks, rest) = d.as_chunks_mut::<BLOCK>();
+        let (masks, rest_of_mask) = mask.as_chunks::<BLOCK>();
+        let first_of_rest = blocks.len() * BLOCK;
+        for (nth, (d, mask)) in blocks.iter_mut().zip(masks).enumerate() {
+            let new: [T; BLOCK] = std::array::from_fn(|lane| a(nth * BLOCK + lane));
+            *d = std::array::from_fn(|lane| if mask[lane] != 0 { new[lane] } else { d[lane] });
+        }
+        for (nth, (d, mask)) in rest.iter_mut().zip(rest_of_mask).enumerate() {
+            *d = blend(first_of_rest + nth, *d, *mask);
         }
     }
 }
@@ -103,6 +114,45 @@ pub(crate) fn rows(size: usize, width: usize, level: Level) -> Option<[Kernel; 2
         (4, 32) => of::<u32, 32>(level),
         _ => None,
     }
+}
+
+/// The greatest of some indices as `u64`, and all bits that one of them has.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct Bounded {
+    pub(crate) most: u64,
+    pub(crate) bits: u64,
+}
+
+/// Finds the bounds of indices: those of the mask `b` if `MASKED`. `d` is a [`Bounded`], which is written.
+struct Bounds<const MASKED: bool>;
+
+impl<const MASKED: bool> Loop for Bounds<MASKED> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let indices = unsafe { tile::<u64>(a, n) };
+        let mut bounded = Bounded::default();
+        for (nth, index) in indices.iter().enumerate() {
+            let index = match MASKED {
+                // SAFETY: the caller's promises.
+                true => *index & u64::from(unsafe { *b.add(nth) }).wrapping_neg(),
+                false => *index,
+            };
+            bounded.most = bounded.most.max(index);
+            bounded.bits |= index;
+        }
+        // SAFETY: the caller's promises.
+        unsafe { d.cast::<Bounded>().write(bounded) };
+    }
+}
+
+/// Returns the loops that find the bounds of indices, without and with a mask of the threads.
+pub(crate) fn bounds(level: Level) -> [Kernel; 2] {
+    [
+        kernel::<Bounds<false>>(level),
+        kernel::<Bounds<true>>(level),
+    ]
 }
 
 /// Whether a mask has a thread, and whether it has all.

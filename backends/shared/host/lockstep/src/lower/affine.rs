@@ -4,7 +4,7 @@ use millstream_ir::{BinaryOp, DType, scalar};
 
 use super::values::CHECKED;
 use super::{Lane, Lower};
-use crate::code::{Affine, Place, Reference};
+use crate::code::{Affine, Place, Reference, slot};
 
 impl Lower<'_> {
     pub(super) fn new_affine(&mut self, base: Place, strides: [Place; 3]) -> Affine {
@@ -44,7 +44,45 @@ impl Lower<'_> {
             _ => {}
         }
         let f = scalar::binary(op, DType::U64).expect(CHECKED);
-        self.scalar(Reference::Binary(f), &[a, b])
+        let place = self.scalar(Reference::Binary(f), &[a, b]);
+        let most = self.most(a).zip(self.most(b)).and_then(|(a, b)| match op {
+            BinaryOp::Add => a.checked_add(b),
+            BinaryOp::Mul => a.checked_mul(b),
+            _ => None,
+        });
+        self.bound(place, most);
+        place
+    }
+
+    /// Returns the greatest `u64` that a scalar may be, if that is known.
+    pub(super) fn most(&self, place: Place) -> Option<u64> {
+        self.scalars[slot(place)].most
+    }
+
+    /// Notes the greatest `u64` that a scalar may be, if that is known.
+    pub(super) fn bound(&mut self, place: Place, most: Option<u64>) {
+        let known = &mut self.scalars[slot(place)].most;
+        *known = known.or(most);
+    }
+
+    /// Returns whether a `u64` is never above another one.
+    pub(super) fn is_at_most(&self, lane: Lane, other: Lane) -> bool {
+        let most = match lane {
+            Lane::Scalar(place) => self.most(place),
+            Lane::Affine(value) => {
+                let axes = value.strides.into_iter().zip(self.shape);
+                axes.fold(self.most(value.base), |sum, (stride, threads)| {
+                    let last = u64::from(threads - 1);
+                    sum?.checked_add(self.most(stride)?.checked_mul(last)?)
+                })
+            }
+            _ => None,
+        };
+        let Lane::Scalar(other) = other else {
+            return false;
+        };
+        most.zip(self.known(other))
+            .is_some_and(|(most, other)| most <= other)
     }
 
     /// Returns an affine value for sums, differences and products, if it is one.

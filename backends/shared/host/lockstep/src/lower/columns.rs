@@ -57,7 +57,7 @@ fn walk(steps: &mut Steps, visitor: &mut impl Visitor) {
                 of.iter_mut().for_each(|of| visitor.operand(of));
                 visitor.operand(to);
             }
-            Step::Ramp { to, .. } => visitor.operand(to),
+            Step::Ramp { to, .. } | Step::Tested { to, .. } => visitor.operand(to),
             Step::Set {
                 to, value, swaps, ..
             } => {

@@ -4,7 +4,7 @@ use millstream_ir::ssa::{Block, Stmt, ValueId};
 use millstream_ir::{CompareOp, DType};
 
 use super::{Lane, Lower};
-use crate::code::{Affine, Condition, Operand, Path, Place, Reference, Step, Turns};
+use crate::code::{Affine, Condition, Operand, Path, Place, Reference, Step, Turns, varies};
 use crate::kernels;
 
 /// What a thread may leave at a statement.
@@ -76,6 +76,7 @@ impl Lower<'_> {
         match self.get(key) {
             Lane::Scalar(place) => Condition::Scalar(place),
             Lane::Test(test) => Condition::Test(test),
+            Lane::All(tests) => Condition::All(self.tests[tests].clone().into()),
             _ => Condition::Column(self.operand(key)),
         }
     }
@@ -94,7 +95,7 @@ impl Lower<'_> {
         }
         let [then, otherwise] = blocks;
         let mask = match condition {
-            Condition::Scalar(_) => Operand::scalar(0),
+            Condition::Scalar(place) if !varies(place) => Operand::scalar(0),
             _ => self.new_mask(),
         };
         let after = self.after(some_leave);
@@ -126,18 +127,17 @@ impl Lower<'_> {
         let depth = self.open.len();
         let (turns, body) = match bounds.map(|bound| self.get((bound, 0))) {
             [Lane::Scalar(start), Lane::Scalar(end), Lane::Scalar(step)] => {
-                let place = self.new_scalar(depth);
                 let bounds = [start, end, step];
+                let place = self.new_scalar(depth, bounds.into_iter().any(varies));
                 let turns = Turns::Scalar {
                     index: place,
                     bounds,
                 };
                 (turns, self.body(index, Lane::Scalar(place), body))
             }
-            [Lane::Affine(start), Lane::Scalar(end), Lane::Scalar(step)]
-                if start.linear.is_some() =>
-            {
-                let base = self.new_scalar(depth);
+            [Lane::Affine(start), Lane::Scalar(end), Lane::Scalar(step)] => {
+                let differs = start.varies() || varies(end | step);
+                let base = self.new_scalar(depth, differs);
                 let value = Affine { base, ..start };
                 let turns = Turns::Affine {
                     base,

@@ -5,7 +5,7 @@ use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{AtomicOp, Memory, Say, Text, ValueId};
 
 use super::{Home, Lane, Lower};
-use crate::code::{Access, At, Operand, Reference, Said, Step, Target, UNPLACED};
+use crate::code::{Access, At, Operand, Reference, Said, Step, Target, UNPLACED, varies};
 
 impl Lower<'_> {
     /// Returns an index.
@@ -14,6 +14,12 @@ impl Lower<'_> {
             return At::Scalar(self.constant(0));
         };
         match (self.get((at, 0)), memory) {
+            // The elements of all threads of a chunk follow each other.
+            (Lane::Scalar(place), Memory::Local(local))
+                if varies(place) && !self.uniform[usize::from(local)] =>
+            {
+                At::Column(self.filled(Operand::scalar(place), DType::I64))
+            }
             (Lane::Scalar(place), _) => At::Scalar(place),
             (Lane::Affine(value), Memory::Param(_) | Memory::Shared(_)) => At::Affine(value),
             _ => At::Column(self.operand((at, 0))),
@@ -73,12 +79,13 @@ impl Lower<'_> {
         match self.variable(memory) {
             Some(Home::Scalar(place)) => {
                 // Not in an outer block, where the variable may have another value.
-                let to = self.new_scalar(self.open.len() - 1);
+                let to = self.new_scalar(self.open.len() - 1, varies(place));
                 let f = Reference::COPY;
                 self.emit(Step::Scalar {
                     to,
                     f,
                     of: [place, 0, 0],
+                    masked: false,
                 });
                 return vec![Lane::Scalar(to)];
             }
@@ -104,10 +111,18 @@ impl Lower<'_> {
             Memory::Local(local) => self.uniform[usize::from(local)],
             _ => true,
         };
-        if matches!(access.at, At::Scalar(_)) && is_same {
+        if let At::Scalar(place) = access.at
+            && is_same
+        {
             let depth = self.open.len() - 1;
+            let varies = varies(place)
+                || match memory {
+                    Memory::Param(_) => false,
+                    Memory::Shared(_) => true,
+                    Memory::Local(local) => !self.launch_uniform[usize::from(local)],
+                };
             let to: Vec<Operand> = lanes
-                .map(|_| Operand::scalar(self.new_scalar(depth)))
+                .map(|_| Operand::scalar(self.new_scalar(depth, varies)))
                 .collect();
             let found = to.iter().map(|to| Lane::Scalar(to.place)).collect();
             self.emit(Step::Load {
@@ -145,7 +160,8 @@ impl Lower<'_> {
             Some(Home::Scalar(to)) => {
                 let f = Reference::COPY;
                 let of = [operands[0].place, 0, 0];
-                self.emit(Step::Scalar { to, f, of });
+                let masked = true;
+                self.emit(Step::Scalar { to, f, of, masked });
             }
             Some(Home::Column(to)) => self.emit(Step::Set {
                 to,

@@ -4,7 +4,8 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `values`, `affine` | operations |
+//! | `values`, `affine`, `together` | operations: of one thread, and of several |
+//! | `operands` | their operands |
 //! | `memory` | loads and stores |
 //! | `control` | branches and loops |
 //! | `columns` | which columns share memory |
@@ -13,6 +14,8 @@ mod affine;
 mod columns;
 mod control;
 mod memory;
+mod operands;
+mod together;
 mod values;
 
 use std::collections::HashMap;
@@ -22,12 +25,19 @@ use millstream_ir::DType;
 use millstream_ir::ssa::{Axis, Block, Function, Position, Stmt, ValueId};
 use millstream_loops::level::Level;
 
-use crate::code::{Affine, Code, Loops, Operand, Place, Reference, Step, Steps, Test, UNPLACED};
+use crate::code::{
+    Affine, Code, Loops, Operand, Place, Reference, Step, Steps, Test, UNPLACED, VARIES, slot,
+    varies,
+};
 use crate::kernels;
 use crate::survey::{Survey, survey};
 
 /// The bytes of columns that are in use at once: two thirds of the L1 cache of most processors.
 const CHUNK_BYTES: usize = 32 << 10;
+/// The bytes of columns and shared arrays of cubes that run side by side: a part of the L2 cache of most processors.
+const SIDE_BY_SIDE_BYTES: usize = 192 << 10;
+/// The most threads of cubes that run side by side: for these, a step costs little besides its loop.
+const SIDE_BY_SIDE_THREADS: usize = 2048;
 /// Chunks have a multiple of this many threads: whole vectors.
 const CHUNK_THREADS: usize = 64;
 
@@ -40,6 +50,8 @@ enum Lane {
     Column(Operand),
     /// A bool.
     Test(Test),
+    /// A bool: all of some tests, by their index.
+    All(usize),
 }
 
 /// What is known of a scalar.
@@ -47,7 +59,10 @@ enum Lane {
 struct Known {
     /// The index of the open block that defines it.
     depth: usize,
+    varies: bool,
     constant: Option<u64>,
+    /// The greatest `u64` that it may be, if that is known.
+    most: Option<u64>,
 }
 
 /// The place of a local.
@@ -68,6 +83,8 @@ struct Column {
     is_fixed: bool,
     /// Whether it may be a buffer's memory.
     is_direct: bool,
+    /// Whether its content depends on the threads' positions alone.
+    is_constant: bool,
 }
 
 /// A block whose steps are being written.
@@ -89,17 +106,22 @@ struct Lower<'a> {
     width: Option<u32>,
     level: Level,
     open: Vec<Open>,
+    /// The steps that compute constant columns.
+    prologue: Steps,
     scalars: Vec<Known>,
     constants: HashMap<u64, Place>,
     words: HashMap<u16, Place>,
     positions: HashMap<(Position, Axis), Place>,
     columns: Vec<Column>,
     values: Vec<Vec<Lane>>,
+    /// Tests that must all be true.
+    tests: Vec<Vec<Test>>,
     /// The columns of affine values and of tests, for lanes of values.
     written: HashMap<(ValueId, u8), Operand>,
     homes: Vec<Home>,
-    /// Whether the content of each local is the same for all threads.
+    /// Whether the content of each local is the same for all threads of a cube, and of a launch.
     uniform: Vec<bool>,
+    launch_uniform: Vec<bool>,
     /// The first byte of each shared array.
     shared: Vec<usize>,
     line: u32,
@@ -124,15 +146,18 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         width: None,
         level: Level::of_processor(),
         open: vec![Open::default()],
+        prologue: Vec::new(),
         scalars: Vec::new(),
         constants: HashMap::new(),
         words: HashMap::new(),
         positions: HashMap::new(),
         columns: Vec::new(),
         values: vec![Vec::new(); function.values.len()],
+        tests: Vec::new(),
         written: HashMap::new(),
         homes: Vec::new(),
         uniform: function.uniform_locals(),
+        launch_uniform: function.launch_uniform_locals(),
         shared: Vec::new(),
         line: 0,
         leaves: false,
@@ -142,17 +167,25 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
     let (local_bytes, zeros) = lower.settle();
     let shared_bytes = lower.share();
     lower.stmts(&function.body);
-    let mut steps = lower.open.pop().map_or_else(Vec::new, |open| open.steps);
+    let mut steps = std::mem::take(&mut lower.prologue);
+    let prologue = steps.len();
+    steps.extend(lower.open.pop().into_iter().flat_map(|open| open.steps));
     let placed = columns::place(&mut steps, &lower.columns, lower.scalars.len());
     let threads = function.threads.iter().product::<u32>() as usize;
     let bytes: usize = placed.sizes.iter().map(|size| *size as usize).sum();
-    let chunks = (threads * (bytes + local_bytes)).div_ceil(CHUNK_BYTES);
-    let chunk = match lower.survey.meets || chunks <= 1 {
-        true => threads,
-        false => threads
-            .div_ceil(chunks)
-            .next_multiple_of(CHUNK_THREADS)
-            .min(threads),
+    let bytes = threads * (bytes + local_bytes);
+    let chunks = bytes.div_ceil(CHUNK_BYTES);
+    let fits = (SIDE_BY_SIDE_BYTES / (bytes + shared_bytes).max(1))
+        .min(SIDE_BY_SIDE_THREADS / threads)
+        .max(1);
+    let (chunk, cubes) = match lower.survey.meets || chunks <= 1 {
+        // What threads say comes cube by cube.
+        true if lower.survey.says => (threads, 1),
+        true => (threads * fits, fits),
+        false => {
+            let part = threads.div_ceil(chunks).next_multiple_of(CHUNK_THREADS);
+            (part.min(threads), 1)
+        }
     };
     let code = Code {
         // Only a number that no other function has.
@@ -161,10 +194,12 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         shape,
         threads,
         chunk,
+        cubes,
         loops: loops(lower.level, shape[0]),
         steps,
+        prologue,
         leaves: lower.leaves,
-        scalars: lower.scalars.len(),
+        scalars: lower.scalars.iter().map(|known| known.varies).collect(),
         constants: lower
             .constants
             .iter()
@@ -201,6 +236,7 @@ fn loops(level: Level, width: u32) -> Loops {
         ramp: kernels::ramp(level),
         rows: kernels::rows(4, width as usize, level),
         masks: kernels::masks(level),
+        bounds: kernels::bounds(level),
     }
 }
 
@@ -216,7 +252,7 @@ impl Lower<'_> {
                 bytes = (bytes + size * array.len as usize).next_multiple_of(8);
                 Home::Array(start)
             } else if self.uniform[index] {
-                let place = self.new_scalar(0);
+                let place = self.new_scalar(0, !self.launch_uniform[index]);
                 zeros.push(Operand::scalar(place));
                 Home::Scalar(place)
             } else {
@@ -295,32 +331,38 @@ impl Lower<'_> {
         }
     }
 
-    fn new_scalar(&mut self, depth: usize) -> Place {
+    fn new_scalar(&mut self, depth: usize, varies: bool) -> Place {
         self.scalars.push(Known {
             depth,
+            varies,
             constant: None,
+            most: None,
         });
-        (self.scalars.len() - 1) as Place
+        let place = (self.scalars.len() - 1) as Place;
+        if varies { place | VARIES } else { place }
     }
 
     fn constant(&mut self, bits: u64) -> Place {
         if let Some(place) = self.constants.get(&bits) {
             return *place;
         }
-        let place = self.new_scalar(0);
-        self.scalars[place as usize].constant = Some(bits);
+        let place = self.new_scalar(0, false);
+        self.scalars[slot(place)].constant = Some(bits);
+        self.scalars[slot(place)].most = Some(bits);
         self.constants.insert(bits, place);
         place
     }
 
     fn known(&self, place: Place) -> Option<u64> {
-        self.scalars[place as usize].constant
+        self.scalars[slot(place)].constant
     }
 
-    /// Returns the outermost block that has these scalars.
-    fn depth(&self, of: &[Place]) -> usize {
-        let depths = of.iter().map(|place| self.scalars[*place as usize].depth);
-        depths.max().unwrap_or(0)
+    /// Returns a new scalar for what is computed of these, and the outermost block that has them.
+    fn new_result(&mut self, of: &[Place]) -> (Place, usize) {
+        let depths = of.iter().map(|place| self.scalars[slot(*place)].depth);
+        let depth = depths.max().unwrap_or(0);
+        let varies = of.iter().any(|place| varies(*place));
+        (self.new_scalar(depth, varies), depth)
     }
 
     /// Computes a scalar.
@@ -331,9 +373,14 @@ impl Lower<'_> {
         if let [Some(a), Some(b), Some(c)] = known {
             return self.constant(f.of([a, b, c]));
         }
-        let depth = self.depth(of);
-        let to = self.new_scalar(depth);
-        self.open[depth].steps.push(Step::Scalar { to, f, of: all });
+        let (to, depth) = self.new_result(of);
+        let step = Step::Scalar {
+            to,
+            f,
+            of: all,
+            masked: false,
+        };
+        self.open[depth].steps.push(step);
         to
     }
 
@@ -344,6 +391,7 @@ impl Lower<'_> {
             size,
             is_fixed: false,
             is_direct: false,
+            is_constant: false,
         });
         let place = (self.columns.len() - 1) as Place | UNPLACED;
         Operand { place, size }

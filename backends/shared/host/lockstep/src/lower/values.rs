@@ -1,11 +1,11 @@
 //! Operations on values.
 
-use millstream_ir::ssa::{Axis, Op, Position, Scope, Shuffle, Type, ValueId};
-use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
+use millstream_ir::ssa::{Axis, Op, Position, Type, ValueId};
+use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp, scalar};
 
 use super::{Lane, Lower};
-use crate::code::{Condition, Operand, Place, Reference, Step, Test};
-use crate::kernels::{self, Choice, Kernel};
+use crate::code::{Condition, Operand, Place, Reference, Step, Test, varies};
+use crate::kernels;
 
 /// Why the reference has an operation.
 pub(super) const CHECKED: &str = "the verifier has checked that the type has the operation";
@@ -67,7 +67,7 @@ impl Lower<'_> {
         if let Some(place) = self.words.get(&index) {
             return *place;
         }
-        let place = self.new_scalar(0);
+        let place = self.new_scalar(0, false);
         self.words.insert(index, place);
         place
     }
@@ -90,132 +90,12 @@ impl Lower<'_> {
                 if let Some(place) = self.positions.get(&(position, axis)) {
                     return Lane::Scalar(*place);
                 }
-                let place = self.new_scalar(0);
+                let place = self.new_scalar(0, position == Position::Cube);
+                self.bound(place, Some(u32::MAX.into()));
                 self.positions.insert((position, axis), place);
                 Lane::Scalar(place)
             }
         }
-    }
-
-    pub(super) fn get(&self, (value, lane): (ValueId, u8)) -> Lane {
-        self.values[value as usize][usize::from(lane)]
-    }
-
-    /// Returns a lane as a scalar or a column.
-    pub(super) fn operand(&mut self, key: (ValueId, u8)) -> Operand {
-        let lane = self.get(key);
-        match lane {
-            Lane::Scalar(place) => return Operand::scalar(place),
-            Lane::Column(operand) => return operand,
-            _ => {}
-        }
-        if let Some(operand) = self.written.get(&key) {
-            return *operand;
-        }
-        let operand = self.write(lane);
-        self.written.insert(key, operand);
-        let current = self.open.len() - 1;
-        self.open[current].written.push(key);
-        operand
-    }
-
-    /// Returns a lane that is neither affine nor a test.
-    fn plain(&mut self, key: (ValueId, u8)) -> Lane {
-        let operand = self.operand(key);
-        match operand.is_scalar() {
-            true => Lane::Scalar(operand.place),
-            false => Lane::Column(operand),
-        }
-    }
-
-    /// Writes a lane that is affine or a test to a column.
-    pub(super) fn write(&mut self, lane: Lane) -> Operand {
-        match lane {
-            Lane::Scalar(place) => Operand::scalar(place),
-            Lane::Column(operand) => operand,
-            Lane::Affine(value) => {
-                let to = self.new_column(DType::I64);
-                self.emit(Step::Ramp { to, value });
-                to
-            }
-            Lane::Test(test) => {
-                let value = self.write(Lane::Affine(test.value));
-                let dtype = if test.unsigned {
-                    DType::U64
-                } else {
-                    DType::I64
-                };
-                self.compared(test.op, dtype, [value, Operand::scalar(test.with)])
-            }
-        }
-    }
-
-    /// Returns a column with this operand, whose type is `dtype`.
-    pub(super) fn filled(&mut self, value: Operand, dtype: DType) -> Operand {
-        if !value.is_scalar() {
-            return value;
-        }
-        let to = self.new_column(dtype);
-        self.emit(Step::Set {
-            to,
-            value,
-            masked: false,
-            swaps: false,
-        });
-        to
-    }
-
-    /// Emits a loop. The result is a scalar if all operands are.
-    fn map(&mut self, run: Kernel, dtype: DType, of: &[Operand]) -> Lane {
-        let mut all = [Operand::scalar(0); 3];
-        all[..of.len()].copy_from_slice(of);
-        if of.iter().all(|operand| operand.is_scalar()) {
-            let places: Vec<Place> = of.iter().map(|operand| operand.place).collect();
-            let depth = self.depth(&places);
-            let place = self.new_scalar(depth);
-            let to = Operand::scalar(place);
-            self.open[depth].steps.push(Step::Map { run, to, of: all });
-            return Lane::Scalar(place);
-        }
-        let to = self.new_column(dtype);
-        self.emit(Step::Map { run, to, of: all });
-        Lane::Column(to)
-    }
-
-    /// Emits calls of the reference.
-    fn each(&mut self, f: Reference, dtype: DType, of: &[Operand]) -> Lane {
-        if of.iter().all(|operand| operand.is_scalar()) {
-            let places: Vec<Place> = of.iter().map(|operand| operand.place).collect();
-            return Lane::Scalar(self.scalar(f, &places));
-        }
-        let mut all = [Operand::scalar(0); 3];
-        all[..of.len()].copy_from_slice(of);
-        let to = self.new_column(dtype);
-        self.emit(Step::Each { f, to, of: all });
-        Lane::Column(to)
-    }
-
-    /// Emits the loop of two operands, of type `from`, or calls of the reference.
-    fn chosen(
-        &mut self,
-        choice: Option<Choice>,
-        f: fn(u64, u64) -> u64,
-        [from, to]: [DType; 2],
-        mut of: [Operand; 2],
-    ) -> Lane {
-        let scalars = of.iter().all(|operand| operand.is_scalar());
-        let Some(choice) = choice.filter(|_| !scalars) else {
-            return self.each(Reference::Binary(f), to, &of);
-        };
-        if choice.swaps {
-            of.swap(0, 1);
-        }
-        for (operand, is_column) in of.iter_mut().zip(choice.columns) {
-            if is_column {
-                *operand = self.filled(*operand, from);
-            }
-        }
-        self.map(choice.run, to, &of)
     }
 
     fn unary(&mut self, op: UnaryOp, dtype: DType, key: (ValueId, u8)) -> Lane {
@@ -250,11 +130,39 @@ impl Lower<'_> {
         {
             return Lane::Affine(value);
         }
+        if (op, dtype) == (BinaryOp::Min, DType::U64) && self.is_at_most(a, b) {
+            return a;
+        }
+        if (op, dtype) == (BinaryOp::And, DType::Bool)
+            && let Some(both) = self.both(a, b)
+        {
+            return both;
+        }
         let of = keys.map(|key| self.operand(key));
         let scalar = of.map(Operand::is_scalar);
         let f = scalar::binary(op, dtype).expect(CHECKED);
         let choice = kernels::binary(op, dtype, scalar, self.level);
-        self.chosen(choice, f, [dtype; 2], of)
+        let lane = self.chosen(choice, f, [dtype; 2], of);
+        if let (Lane::Scalar(a), Lane::Scalar(place), DType::U64) = (a, lane, dtype)
+            && matches!(op, BinaryOp::Div | BinaryOp::Rem | BinaryOp::Min)
+        {
+            self.bound(place, self.most(a));
+        }
+        lane
+    }
+
+    /// Returns two tests as one condition.
+    fn both(&mut self, a: Lane, b: Lane) -> Option<Lane> {
+        let mut all = Vec::new();
+        for lane in [a, b] {
+            match lane {
+                Lane::Test(test) => all.push(test),
+                Lane::All(tests) => all.extend_from_slice(&self.tests[tests]),
+                _ => return None,
+            }
+        }
+        self.tests.push(all);
+        Some(Lane::All(self.tests.len() - 1))
     }
 
     pub(super) fn compare(
@@ -297,7 +205,9 @@ impl Lower<'_> {
 
     fn select(&mut self, dtype: DType, [condition, a, b]: [ValueId; 3], lane: u8) -> Lane {
         let of = [(a, lane), (b, lane)].map(|key| self.operand(key));
-        if let Lane::Scalar(place) = self.get((condition, lane)) {
+        if let Lane::Scalar(place) = self.get((condition, lane))
+            && (of.iter().all(|operand| operand.is_scalar()) || !varies(place))
+        {
             if of.iter().all(|operand| operand.is_scalar()) {
                 let places = [place, of[0].place, of[1].place];
                 return Lane::Scalar(self.scalar(Reference::Ternary(scalar::select), &places));
@@ -322,6 +232,7 @@ impl Lower<'_> {
             return Lane::Column(to);
         }
         let condition = self.operand((condition, lane));
+        let condition = self.filled(condition, DType::Bool);
         let of = [condition, of[0], of[1]];
         let scalars = [of[1], of[2]].map(Operand::is_scalar);
         match kernels::select(dtype.size(), scalars, self.level) {
@@ -391,53 +302,6 @@ impl Lower<'_> {
             }
             _ => self.each(Reference::Binary(f), DType::U32, &[seed, counter]),
         }
-    }
-
-    fn reduce(&mut self, scope: Scope, op: ReduceOp, a: ValueId) -> Lane {
-        let dtype = self.type_of(a).dtype;
-        let of = self.operand((a, 0));
-        let of = self.filled(of, dtype);
-        let (to, subgroup, lane) = match scope {
-            Scope::Cube => {
-                let place = self.new_scalar(self.open.len() - 1);
-                (Operand::scalar(place), None, Lane::Scalar(place))
-            }
-            Scope::Subgroup(width) => {
-                let to = self.new_column(dtype);
-                (to, Some(width), Lane::Column(to))
-            }
-        };
-        let by = scalar::combines(op).and_then(|by| scalar::binary(by, dtype));
-        let run = match scope {
-            Scope::Cube => kernels::fold(op, dtype, self.level),
-            Scope::Subgroup(_) => kernels::trees(op, dtype, self.level),
-        };
-        let run = run.ok_or_else(|| by.expect(CHECKED));
-        self.emit(Step::Reduce {
-            subgroup,
-            run,
-            to,
-            size: dtype.size(),
-            of,
-        });
-        lane
-    }
-
-    fn shuffle(&mut self, from: Shuffle, width: u32, [a, by]: [ValueId; 2]) -> Lane {
-        let of = self.operand((a, 0));
-        if of.is_scalar() {
-            return self.get((a, 0));
-        }
-        let by = self.operand((by, 0));
-        let to = self.new_column(self.type_of(a).dtype);
-        self.emit(Step::Shuffle {
-            from,
-            width,
-            to,
-            of,
-            by,
-        });
-        Lane::Column(to)
     }
 }
 

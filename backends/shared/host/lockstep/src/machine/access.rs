@@ -6,6 +6,7 @@ use super::active::Active;
 use super::elements::{Indices, Memory};
 use super::ramps::Run;
 use crate::code::{Access, Affine, At, Operand, Target};
+use crate::kernels::Bounded;
 
 impl Machine<'_> {
     /// Returns the memory of an access that is no local.
@@ -38,10 +39,24 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns the memory of an access in a cube of the chunk.
+    #[inline]
+    pub(super) fn memory_of(&self, access: &Access, at: usize) -> Memory {
+        let memory = self.memory(access);
+        let offset = match access.target {
+            Target::Shared { .. } => at * self.code.shared_bytes,
+            _ => 0,
+        };
+        Memory {
+            pointer: memory.pointer.wrapping_add(offset),
+            ..memory
+        }
+    }
+
     /// Returns the index of a thread's access. Panics if it is out of bounds or misaligned.
     pub(super) fn index(&self, access: &Access, memory: Memory, thread: usize) -> usize {
         let index = match access.at {
-            At::Scalar(place) => self.get(place) as i64,
+            At::Scalar(place) => self.bits(Operand::scalar(place), thread) as i64,
             At::Affine(value) => self.affine(value, thread),
             At::Column(indices) => self.bits(indices, thread) as i64,
         };
@@ -102,6 +117,36 @@ impl Machine<'_> {
         (is_within && is_aligned).then_some(run.first as usize)
     }
 
+    /// Returns the index of the first thread, if the indices of all threads from the first active one to the end follow each
+    /// other, and are in bounds.
+    pub(super) fn consecutive(
+        &self,
+        access: &Access,
+        memory: Memory,
+        indices: Operand,
+        active: Active,
+    ) -> Option<usize> {
+        let Active { first, end, .. } = active;
+        let from = self.pointer(indices, first).cast::<i64>();
+        // SAFETY: the column has an element for each thread, and is not written meanwhile.
+        let indices = unsafe { std::slice::from_raw_parts(from, end - first) };
+        let run = Run {
+            thread: first,
+            len: indices.len(),
+            first: indices[0],
+            stride: 1,
+        };
+        let last = run.first.wrapping_add(run.len as i64 - 1);
+        if access.lanes > 1 || indices[run.len - 1] != last {
+            return None;
+        }
+        let index = Self::checked(access, memory, run)?;
+        let differs = (run.first..)
+            .zip(indices)
+            .fold(0, |differs, (index, found)| differs | (index ^ found));
+        (differs == 0).then_some(index)
+    }
+
     /// Returns the indices of the threads from the first active one to the end, if those of all active threads are in bounds
     /// and aligned.
     pub(super) fn indices(
@@ -123,23 +168,16 @@ impl Machine<'_> {
             (std::slice::from_raw_parts(from, end - first), mask)
         };
         let (end, low) = ((memory.len - access.lanes) as u64, access.lanes as u64 - 1);
-        let (mut is_beyond, mut bits) = (false, 0);
-        match mask {
-            None => {
-                for index in indices {
-                    is_beyond |= *index as u64 > end;
-                    bits |= *index as u64;
-                }
-            }
-            Some(mask) => {
-                for (index, is_active) in indices.iter().zip(mask) {
-                    let index = *index as u64 & u64::from(*is_active).wrapping_neg();
-                    is_beyond |= index > end;
-                    bits |= index;
-                }
-            }
+        let mut bounded = Bounded::default();
+        let find = self.code.loops.bounds[usize::from(mask.is_some())];
+        let a = indices.as_ptr().cast();
+        // SAFETY: the indices, and the mask if there is one, have an element for each of these threads.
+        unsafe {
+            let to = (&raw mut bounded).cast();
+            find(to, a, mask.map_or(a, <[u8]>::as_ptr), a, indices.len());
         }
-        (!is_beyond && bits & low == 0).then_some(Indices { indices, mask })
+        let is_within = bounded.most <= end && bounded.bits & low == 0;
+        is_within.then_some(Indices { indices, mask })
     }
 
     /// Returns the index of the first element of threads that access neighbours, one after the other, if all accesses are in

@@ -167,7 +167,8 @@ impl Memory {
         });
     }
 
-    /// Loads rows of `width` elements to a column: at one distance in each row, at another from row to row.
+    /// Loads rows of `width` elements to a column: at one distance in each row, at another from row to row. In the column a row
+    /// begins `apart` elements behind the one before it.
     ///
     /// # Safety
     /// As for [`Memory::load_run`].
@@ -177,6 +178,7 @@ impl Memory {
         [x, y]: [isize; 2],
         to: *mut u8,
         [width, count]: [usize; 2],
+        apart: usize,
     ) {
         of_memory!(self, T, SHARED => {
             // SAFETY: the caller's promise.
@@ -184,7 +186,7 @@ impl Memory {
                 let (mut from, mut to) = (self.pointer.cast::<T>().add(first), to.cast::<T>());
                 for _ in 0..count {
                     load_run::<T, SHARED>(from, x, to, width);
-                    (from, to) = (from.wrapping_offset(y), to.wrapping_add(width));
+                    (from, to) = (from.wrapping_offset(y), to.wrapping_add(apart));
                 }
             }
         });
@@ -263,6 +265,30 @@ impl Memory {
             unsafe {
                 let (to, from) = (self.pointer.cast::<T>().add(first), from.cast::<T>());
                 store_run::<T, SHARED, STEP>(to, stride, from, n);
+            }
+        });
+    }
+
+    /// Stores rows of `width` elements of a column: as [`Memory::load_rows`] loads them. Of a scalar, `STEP` is 0.
+    ///
+    /// # Safety
+    /// As for [`Memory::store_run`].
+    pub(super) unsafe fn store_rows<const STEP: usize>(
+        self,
+        first: usize,
+        [x, y]: [isize; 2],
+        from: *const u8,
+        [width, count]: [usize; 2],
+        apart: usize,
+    ) {
+        of_memory!(self, T, SHARED => {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (mut to, mut from) = (self.pointer.cast::<T>().add(first), from.cast::<T>());
+                for _ in 0..count {
+                    store_run::<T, SHARED, STEP>(to, x, from, width);
+                    (to, from) = (to.wrapping_offset(y), from.wrapping_add(apart * STEP));
+                }
             }
         });
     }

@@ -1,9 +1,11 @@
-//! Runs a cube: its chunks one by one, and the steps of each.
+//! Runs cubes: the chunks of one or several one by one, and the steps of each.
 //!
 //! | module | contents |
 //! | --- | --- |
 //! | `active` | which threads are active: masks and ranges |
-//! | `control` | branches and loops |
+//! | `cubes` | cubes side by side |
+//! | `branches`, `control` | branches and loops |
+//! | `values` | scalars and columns |
 //! | `ramps` | affine values: comparisons, and runs of threads at equal distances |
 //! | `access`, `loads`, `stores` | accesses: their bounds, loads, stores and atomic operations |
 //! | `elements`, `copies` | the loops of accesses |
@@ -12,8 +14,10 @@
 
 mod access;
 mod active;
+mod branches;
 mod control;
 mod copies;
+mod cubes;
 mod element;
 mod elements;
 mod loads;
@@ -21,19 +25,23 @@ mod ramps;
 mod say;
 mod stores;
 mod together;
+mod values;
+
+use std::cell::Cell;
 
 use millstream_ir::scalar;
 use millstream_ir::ssa::{Axis, Position};
 use millstream_protocol::{Cube, Lines, NativeArgs};
 
-use crate::code::{Affine, Code, Operand, Path, Place, Reference, Step};
-use crate::kernels::Kernel;
+use crate::code::{Affine, Code, Operand, Path, Place, Step, slot, varies};
 use crate::scratch::{Param, Scratch};
 use active::Active;
 
-/// A chunk that is running.
+/// A chunk that is running, or one of its cubes.
+#[derive(Clone, Copy)]
 pub(crate) struct Machine<'a> {
     code: &'a Code,
+    /// The first cube of the chunk.
     cube: &'a Cube,
     /// Where threads print.
     lines: Option<&'a Lines>,
@@ -42,6 +50,10 @@ pub(crate) struct Machine<'a> {
     params: &'a [Param],
     paths: *mut u8,
     spare: *mut u8,
+    bools: *mut u8,
+    /// A mask of the same threads in each cube, and which threads these are.
+    rectangle: *mut u8,
+    in_rectangle: &'a Cell<[usize; 2]>,
     /// Room for a wide access of each thread.
     staging: *mut u8,
     shared: *mut u8,
@@ -49,6 +61,12 @@ pub(crate) struct Machine<'a> {
     /// The index of the first thread in the cube, and the number of threads.
     first: usize,
     threads: usize,
+    /// The number of cubes, and of the threads of each that the chunk has.
+    cubes: usize,
+    span: usize,
+    /// The index of the first cube in the chunk, and of its first thread.
+    at: usize,
+    lane: usize,
 }
 
 /// Returns the index of an axis' logarithm of element sizes.
@@ -56,28 +74,44 @@ fn log2(size: usize) -> usize {
     size.trailing_zeros() as usize
 }
 
-/// Runs a cube.
-pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &NativeArgs<'_>) {
+/// Runs some cubes, at most as many as the code has side by side, from this one on.
+pub(crate) fn run(
+    code: &Code,
+    scratch: &mut Scratch,
+    cube: &Cube,
+    cubes: usize,
+    arguments: &NativeArgs<'_>,
+) {
+    debug_assert!(
+        cubes <= code.cubes,
+        "scalars that vary have no more elements"
+    );
     scratch.prepare(code);
     scratch.bind(code, arguments);
-    let set = |scratch: &mut Scratch, place: Place, bits: u64| {
-        // SAFETY: the place of a scalar, of eight bytes.
-        unsafe { scratch.table[place as usize].cast::<u64>().write(bits) };
+    let set = |scratch: &mut Scratch, place: Place, at: usize, bits: u64| {
+        // SAFETY: the place of a scalar, of eight bytes for each cube if it varies.
+        unsafe { scratch.table[slot(place)].cast::<u64>().add(at).write(bits) };
     };
     for (place, index) in &code.words {
         let dtype = code.function.scalars[usize::from(*index)].dtype;
         let bits = arguments.scalar_bits((*index).into());
-        set(scratch, *place, scalar::of_word(dtype, bits));
+        set(scratch, *place, 0, scalar::of_word(dtype, bits));
     }
     for (place, position, axis) in &code.positions {
-        set(scratch, *place, position_of(cube, *position, *axis).into());
+        for at in 0..if varies(*place) { cubes } else { 1 } {
+            let cube = Cube::new(cube.index() + at as u64, cube.counts());
+            let bits = position_of(&cube, *position, *axis).into();
+            set(scratch, *place, at, bits);
+        }
     }
     let start = scratch.start();
     // SAFETY: the regions lie in the arena.
     let at = |offset: usize| unsafe { start.add(offset) };
-    let [paths, spare, staging, shared, locals] = [
+    let [paths, spare, bools, rectangle, staging, shared, locals] = [
         scratch.paths,
         scratch.spare,
+        scratch.bools,
+        scratch.rectangle,
         scratch.staging,
         scratch.shared,
         scratch.locals,
@@ -86,12 +120,13 @@ pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &N
     // The content of shared arrays is undefined at the start; clearing them makes runs repeatable.
     if code.shared_bytes > 0 {
         // SAFETY: the region of shared arrays has that many bytes.
-        unsafe { shared.write_bytes(0, code.shared_bytes) };
+        unsafe { shared.write_bytes(0, code.shared_bytes * cubes) };
     }
-    for first in (0..code.threads).step_by(code.chunk) {
-        let threads = code.chunk.min(code.threads - first);
+    let all = code.threads * cubes;
+    for first in (0..all).step_by(code.chunk) {
+        let threads = code.chunk.min(all - first);
         for zero in &code.zeros {
-            scratch.clear(*zero, threads);
+            scratch.clear(*zero, threads, cubes);
         }
         // SAFETY: the regions have that many bytes.
         unsafe {
@@ -110,13 +145,34 @@ pub(crate) fn run(code: &Code, scratch: &mut Scratch, cube: &Cube, arguments: &N
             params: &scratch.params,
             paths,
             spare,
+            bools,
+            rectangle,
+            in_rectangle: &Cell::new([0; 2]),
             staging,
             shared,
             locals,
             first,
             threads,
+            cubes,
+            span: threads / cubes,
+            at: 0,
+            lane: 0,
         };
-        machine.block(&code.steps, Active::all(threads));
+        let (prologue, steps) = code.steps.split_at(code.prologue);
+        if !scratch.has_constants {
+            let threads = code.threads * code.cubes;
+            let all = Machine {
+                threads,
+                cubes: code.cubes,
+                ..machine
+            };
+            // There is a prologue only if chunks are whole cubes.
+            if !prologue.is_empty() {
+                all.block(prologue, Active::all(threads));
+            }
+            scratch.has_constants = true;
+        }
+        machine.block(steps, Active::all(threads));
     }
 }
 
@@ -136,8 +192,9 @@ impl Machine<'_> {
     #[inline]
     fn pointer(&self, operand: Operand, thread: usize) -> *mut u8 {
         // SAFETY: the table has all places.
-        let start = unsafe { *self.table.add(operand.place as usize) };
-        start.wrapping_add(thread * operand.size as usize)
+        let start = unsafe { *self.table.add(slot(operand.place)) };
+        let scalars = usize::from(operand.varies()) * self.at;
+        start.wrapping_add((self.lane + thread) * operand.size as usize + 8 * scalars)
     }
 
     #[inline]
@@ -162,6 +219,9 @@ impl Machine<'_> {
 
     /// Returns the bits of a thread's element, or of a scalar.
     fn bits(&self, operand: Operand, thread: usize) -> u64 {
+        if operand.is_scalar() && self.cubes > 1 {
+            return self.get_of(operand.place, thread / self.span);
+        }
         let place = self.pointer(operand, thread);
         // SAFETY: the element exists, and is initialized.
         unsafe { elements::read(place, operand.size as usize) }
@@ -172,8 +232,8 @@ impl Machine<'_> {
         let mut left = false;
         for step in steps {
             let gone = match step {
-                Step::Scalar { to, f, of } => {
-                    self.set(*to, f.of(of.map(|place| self.get(place))));
+                Step::Scalar { to, f, of, masked } => {
+                    self.scalar(*to, *f, *of, *masked, active);
                     continue;
                 }
                 Step::Map { run, to, of } => {
@@ -224,14 +284,26 @@ impl Machine<'_> {
     /// Executes a step that is no control flow.
     fn step(&self, step: &Step, active: Active) {
         match step {
-            Step::Each { f, to, of } => self.each(*f, *to, *of, active),
+            Step::Each { f, to, of } => {
+                let differs = of.iter().any(|of| of.varies());
+                self.each_if(differs, active, |one, active| {
+                    one.each(*f, *to, *of, active);
+                });
+            }
             Step::Ramp { to, value } => self.ramp(*to, *value, active),
+            Step::Tested { to, test } => self.write_tested(*to, *test, active),
             Step::Set {
                 to,
                 value,
                 masked,
                 swaps,
-            } => self.copy(*to, *value, [*masked, *swaps], active),
+            } => {
+                let is_part = active.mask.is_none() && !self.is_solid(active.first, active.end);
+                let differs = value.varies() || (*masked && is_part);
+                self.each_if(differs, active, |one, active| {
+                    one.copy(*to, *value, [*masked, *swaps && !differs], active);
+                });
+            }
             Step::Load { access, to, direct } => self.load(access, to, *direct, active),
             Step::Store { access, value } => self.store(access, value, active),
             Step::Atomic {
@@ -240,7 +312,9 @@ impl Machine<'_> {
                 operands,
                 to,
                 dtype,
-            } => self.atomic(access, (*op, *dtype), *operands, *to, active),
+            } => self.each_cube(active, |one, active| {
+                one.atomic(access, (*op, *dtype), *operands, *to, active);
+            }),
             Step::Say(said) => self.say(said, active),
             Step::Reduce {
                 subgroup,
@@ -248,66 +322,29 @@ impl Machine<'_> {
                 size,
                 to,
                 of,
-            } => self.reduce(*subgroup, *run, *size, [*to, *of]),
+            } => self.each_if(subgroup.is_none(), active, |one, _| {
+                one.reduce(*subgroup, *run, *size, [*to, *of]);
+            }),
             Step::Shuffle {
                 from,
                 width,
                 to,
                 of,
                 by,
-            } => self.shuffle(*from, *width as usize, *to, [*of, *by]),
+            } => self.each_if(by.varies(), active, |one, _| {
+                one.shuffle(*from, *width as usize, *to, [*of, *by]);
+            }),
             _ => unreachable!("`block` executes control flow"),
         }
     }
 
+    /// Calls a function for each cube if they differ, otherwise for all at once.
     #[inline]
-    fn map(&self, run: Kernel, to: Operand, of: [Operand; 3], active: Active) {
-        let (first, n) = match to.is_scalar() {
-            true => (0, 1),
-            false => (active.first, active.end - active.first),
-        };
-        let [a, b, c] = of.map(|operand| self.pointer(operand, first));
-        // SAFETY: the operands have an element for each of these threads, or are scalars where the loop expects scalars;
-        // columns in use do not share memory, so the result overlaps none of them.
-        unsafe { run(self.pointer(to, first), a, b, c, n) };
-    }
-
-    fn each(&self, f: Reference, to: Operand, of: [Operand; 3], active: Active) {
-        for thread in active.first..active.end {
-            let bits = f.of(of.map(|operand| self.bits(operand, thread)));
-            // SAFETY: the column has an element for each thread.
-            unsafe { elements::write(self.pointer(to, thread), to.size as usize, bits) };
-        }
-    }
-
-    /// Copies a column or a scalar to a column.
-    fn copy(&self, to: Operand, value: Operand, [masked, swaps]: [bool; 2], active: Active) {
-        let Active { first, end, mask } = active;
-        let n = end - first;
-        let (d, a) = (self.pointer(to, first), self.pointer(value, first));
-        let size = log2(to.size as usize);
-        let scalar = value.is_scalar();
-        let loops = &self.code.loops;
-        if std::ptr::eq(d, a) {
-            // A variable is stored to itself.
-        } else if masked && let Some(mask) = mask {
-            // SAFETY: as in `map`; the mask has a byte for each thread.
-            unsafe {
-                let mask = mask.as_ptr().add(first);
-                loops.blend[usize::from(scalar)][size](d, a, mask, a, n);
-            }
-        } else if scalar {
-            // SAFETY: as in `map`.
-            unsafe { loops.fill[size](d, a, a, a, n) };
-        } else if swaps && n == self.threads {
-            // SAFETY: the table has both places. Both columns have elements of this size for a whole chunk.
-            unsafe {
-                let (to, value) = (to.place as usize, value.place as usize);
-                self.table.add(to).swap(self.table.add(value));
-            }
-        } else {
-            // SAFETY: as in `map`.
-            unsafe { d.copy_from_nonoverlapping(a, n * to.size as usize) };
+    fn each_if(&self, differs: bool, active: Active, f: impl FnMut(&Self, Active)) {
+        let mut f = f;
+        match differs {
+            true => self.each_cube(active, f),
+            false => f(self, active),
         }
     }
 
@@ -315,6 +352,10 @@ impl Machine<'_> {
     fn position(&self, thread: usize) -> [usize; 3] {
         let [x, y, _] = self.code.shape.map(|axis| axis as usize);
         let index = self.first + thread;
+        if index < x {
+            // Without a division.
+            return [index, 0, 0];
+        }
         [index % x, index / x % y, index / x / y]
     }
 

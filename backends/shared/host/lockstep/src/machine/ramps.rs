@@ -6,7 +6,7 @@ use millstream_ir::CompareOp;
 
 use super::Machine;
 use super::active::Active;
-use crate::code::{Affine, Operand, Test};
+use crate::code::{Affine, Operand, Test, varies};
 
 /// Values at equal distances that do not wrap around: `base + stride * thread` of the chunk, exactly, for all active threads
 /// and for the first thread of the chunk.
@@ -161,6 +161,41 @@ impl Machine<'_> {
         Some(Ramp { base, stride })
     }
 
+    /// Returns the threads between the first active one and the end as one run, if they are one.
+    #[inline]
+    pub(super) fn whole_run(&self, value: Affine, active: Active) -> Option<Run> {
+        let Active { first, end, .. } = active;
+        let cubes = self.cubes_of(active);
+        let base = |at| self.get_of(value.base, at) as i64;
+        let (lane, stride) = match self.cubes {
+            1 => (0, self.stride(value)?),
+            _ => {
+                let [x, y, z] = value.strides;
+                let stride = self.of_cube(cubes.start).stride(value)?;
+                let apart = stride.wrapping_mul(self.span as i64);
+                let is_whole = |at| base(at + 1).wrapping_sub(base(at)) == apart;
+                let mut pairs = cubes.start..cubes.end - 1;
+                if !pairs.is_empty() && (varies(x | y | z) || !pairs.all(is_whole)) {
+                    return None;
+                }
+                (cubes.start * self.span, stride)
+            }
+        };
+        // The machine of one of several cubes has the bases of all.
+        let base = if self.cubes == 1 {
+            self.get(value.base) as i64
+        } else {
+            base(cubes.start)
+        };
+        let offset = stride.wrapping_mul((self.first + first - lane) as i64);
+        Some(Run {
+            thread: first,
+            len: end - first,
+            first: base.wrapping_add(offset),
+            stride,
+        })
+    }
+
     /// Calls `f` with the runs of threads between the first active one and the end, until it returns `false`. Returns
     /// whether it never does.
     #[inline]
@@ -170,16 +205,28 @@ impl Machine<'_> {
         active: Active,
         mut f: impl FnMut(Run) -> bool,
     ) -> bool {
+        if let Some(run) = self.whole_run(value, active) {
+            return f(run);
+        }
+        self.cubes_of(active).all(|at| {
+            let (one, part) = match self.cubes {
+                1 => (*self, active),
+                _ => (self.of_cube(at), self.hull_in(at, active)),
+            };
+            let lane = one.lane - self.lane;
+            one.runs_of_cube(value, part, |run| {
+                f(Run {
+                    thread: lane + run.thread,
+                    ..run
+                })
+            })
+        })
+    }
+
+    fn runs_of_cube(&self, value: Affine, active: Active, mut f: impl FnMut(Run) -> bool) -> bool {
         let Active { first, end, .. } = active;
-        if let Some(stride) = self.stride(value) {
-            let base = self.get(value.base) as i64;
-            let offset = stride.wrapping_mul((self.first + first) as i64);
-            return f(Run {
-                thread: first,
-                len: end - first,
-                first: base.wrapping_add(offset),
-                stride,
-            });
+        if let Some(run) = self.whole_run(value, active) {
+            return f(run);
         }
         // Row by row.
         let [width, height, _] = self.code.shape.map(|axis| axis as usize);
@@ -277,6 +324,23 @@ impl Machine<'_> {
 
     /// Writes an affine value to a column.
     pub(super) fn ramp(&self, to: Operand, value: Affine, active: Active) {
+        let cubes = self.cubes_of(active);
+        if cubes.len() > 1 && !value.varies() {
+            let first = cubes.start * self.span;
+            let one = Active {
+                first,
+                end: first + self.span,
+                mask: None,
+            };
+            self.ramp(to, value, one);
+            let from = self.pointer(to, first);
+            for at in cubes.start + 1..cubes.end {
+                let d = self.pointer(to, at * self.span);
+                // SAFETY: the column has an element for each thread, and the two cubes are different ones.
+                unsafe { d.copy_from_nonoverlapping(from, self.span * to.size as usize) };
+            }
+            return;
+        }
         self.runs(value, active, |run| {
             let d = self.pointer(to, run.thread);
             let (first, stride) = (

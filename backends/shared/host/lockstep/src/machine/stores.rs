@@ -6,6 +6,7 @@ use millstream_ir::{BinaryOp, DType};
 use super::Machine;
 use super::active::Active;
 use super::elements::{self, Memory};
+use super::ramps::Rows;
 use crate::code::{Access, Affine, At, Operand, Target};
 
 impl Machine<'_> {
@@ -40,8 +41,26 @@ impl Machine<'_> {
     pub(super) fn store(&self, access: &Access, value: &[Operand], active: Active) {
         let memory = self.memory(access);
         if let Target::Local { .. } = access.target {
-            return self.store_locals(access, memory, value, active);
+            return self.store_locals(access, memory, value, self.with_mask(active));
         }
+        if self.cubes > 1 {
+            let is_solid = active.mask.is_none() && self.is_solid(active.first, active.end);
+            let is_column = matches!(access.at, At::Column(_));
+            let differs = value
+                .iter()
+                .any(|value| value.is_scalar() && value.varies());
+            let is_one_loop = !differs && (is_solid || is_column);
+            if !is_one_loop || !self.is_one_loop(access, active) {
+                if !differs && self.store_copies(access, value, active) {
+                    return;
+                }
+                return self.each_cube(active, |one, active| one.store(access, value, active));
+            }
+        }
+        let active = match access.at {
+            At::Column(_) => self.with_mask(active),
+            _ => active,
+        };
         let Active { first, mask, .. } = active;
         match access.at {
             At::Scalar(_) => {
@@ -58,6 +77,12 @@ impl Machine<'_> {
                 let is_wide = value.len() > 1 && mask.is_none();
                 if is_wide && self.store_neighbours(access, memory, at, value, active) {
                     return;
+                }
+                if at.linear.is_none()
+                    && mask.is_none()
+                    && let Some(rows) = self.rows_within(access, memory, at, active)
+                {
+                    return self.store_rows(memory, rows, value);
                 }
                 let is_done = self.active_runs(at, active, |run| {
                     let Some(index) = Self::checked(access, memory, run) else {
@@ -100,6 +125,54 @@ impl Machine<'_> {
             for (lane, value) in value.iter().enumerate() {
                 // SAFETY: the index is within the memory, which the function may write.
                 unsafe { memory.set(index + lane, self.bits(*value, thread)) };
+            }
+        }
+    }
+
+    /// Stores to elements of a shared array that are the same ones in each cube's copy of it, if they are in bounds.
+    fn store_copies(&self, access: &Access, value: &[Operand], active: Active) -> bool {
+        let (Target::Shared { .. }, At::Affine(at)) = (access.target, access.at) else {
+            return false;
+        };
+        let cubes = self.cubes_of(active);
+        if at.varies() || cubes.len() == 1 || active.mask.is_some() {
+            return false;
+        }
+        let one = self.of_cube(cubes.start);
+        let (memory, part) = (one.memory(access), self.part_of(active));
+        let apart = (self.code.shared_bytes / memory.size) as isize;
+        one.runs(at, part, |run| {
+            let Some(index) = Self::checked(access, memory, run) else {
+                return false;
+            };
+            for (lane, value) in value.iter().enumerate() {
+                let a = one.pointer(*value, run.thread);
+                let (strides, size) = ([run.stride as isize, apart], [run.len, cubes.len()]);
+                // SAFETY: all elements of the run are within the array, as those of its copies are, which the function may
+                // write.
+                unsafe {
+                    match value.is_scalar() {
+                        true => memory.store_rows::<0>(index + lane, strides, a, size, self.span),
+                        false => memory.store_rows::<1>(index + lane, strides, a, size, self.span),
+                    }
+                }
+            }
+            true
+        })
+    }
+
+    /// Stores rows that are within the memory.
+    fn store_rows(&self, memory: Memory, rows: Rows, value: &[Operand]) {
+        let [x, y] = rows.strides.map(|stride| stride as isize);
+        let (first, size) = (rows.first as usize, [rows.width, rows.count]);
+        for (lane, value) in value.iter().enumerate() {
+            let a = self.pointer(*value, rows.thread);
+            // SAFETY: the corners of the rows are within the memory, so all elements are; the function may write it.
+            unsafe {
+                match value.is_scalar() {
+                    true => memory.store_rows::<0>(first + lane, [x, y], a, size, rows.width),
+                    false => memory.store_rows::<1>(first + lane, [x, y], a, size, rows.width),
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Reductions and shuffles. All threads of the cube are active, which the verifier ensures, and a chunk is a cube.
+//! Reductions and shuffles. All threads of a cube are active, which the verifier ensures, and a chunk has whole cubes.
 
 use millstream_ir::ssa::{SUBGROUP_MAX, Shuffle, reduced};
 

@@ -8,7 +8,7 @@ use rstest::rstest;
 use crate::run;
 
 /// Runs a function, and compares with the reference.
-fn same(function: &Function, cubes: u32, buffers: &[Vec<u8>], words: &[u64]) {
+pub(crate) fn same(function: &Function, cubes: u32, buffers: &[Vec<u8>], words: &[u64]) {
     let mut expected = buffers.to_vec();
     let strays = threads::run(function, cubes, &mut expected, words);
     assert!(!strays, "{function}");
@@ -114,17 +114,17 @@ impl<'k> Threads<'k> {
 }
 
 /// SplitMix64.
-struct Draws(u64);
+pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {
-    fn draw(&mut self, below: u64) -> u64 {
+    pub(crate) fn draw(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % below
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.draw(all.len() as u64) as usize]
     }
 }

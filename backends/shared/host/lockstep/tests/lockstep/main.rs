@@ -4,6 +4,7 @@
 mod edges;
 mod hand;
 mod nests;
+mod side_by_side;
 mod typed;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use millstream_protocol::{Cube, Kernel, NativeArgs, NativeView};
 
 /// Runs the cubes of a function over these bytes. Returns the bytes afterwards.
 fn run(function: &Function, counts: [u32; 3], before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
-    let native = millstream_lockstep::native(function).unwrap();
+    let columns = millstream_lockstep::Columns::new(function).unwrap();
     let program = Arc::new(Program::Ssa(function.clone()));
     let kernel = Kernel::from_program("tried", program).unwrap();
     // As words, which are aligned for every type.
@@ -33,12 +34,10 @@ fn run(function: &Function, counts: [u32; 3], before: &[Vec<u8>], words: &[u64])
         bytes: bytes.len() as u64,
     });
     let views: Vec<NativeView> = views.collect();
-    for index in 0..u64::from(counts.iter().product::<u32>()) {
-        let cube = Cube::new(index, counts);
-        // SAFETY: the buffers live, are aligned for every type, and nothing else touches them; each cube runs once.
-        let arguments = unsafe { NativeArgs::new(kernel.signature(), &views, words, &[], cube) };
-        native(&cube, &arguments);
-    }
+    let cube = Cube::new(0, counts);
+    // SAFETY: the buffers live, are aligned for every type, and nothing else touches them; each cube runs once.
+    let arguments = unsafe { NativeArgs::new(kernel.signature(), &views, words, &[], cube) };
+    columns.run(0..counts.iter().product::<u32>().into(), counts, &arguments);
     let bytes = memory.iter().zip(before).map(|(memory, bytes)| {
         let all = memory.iter().flat_map(|word| word.to_le_bytes());
         all.take(bytes.len()).collect()
