@@ -17,6 +17,7 @@ pub mod rodinia;
 pub mod said;
 pub mod samples;
 pub mod sorting;
+pub mod structs;
 pub mod subgroups;
 
 use std::error::Error;
@@ -69,6 +70,11 @@ pub const ALL: &[(&str, Check)] = &[
     ("copies", language::copies_match),
     ("jumps", language::jumps_match),
     ("types", language::types_match),
+    ("bodies", structs::bodies_match),
+    ("structs", structs::structs_match),
+    ("structs_of_several_types", structs::mixed_match),
+    ("structs_in_cubes", structs::cubes_match),
+    ("nested_arrays", structs::nested_match),
     ("queues", atomics::queues_match),
     ("components", atomics::components_match),
     ("extrema", atomics::extrema_match),

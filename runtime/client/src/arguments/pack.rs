@@ -10,8 +10,8 @@ use std::slice;
 
 use millstream_protocol::{
     Access, ArgumentError, ArgumentErrorKind, Binding, BindingSpec, Element, Error, Extra,
-    INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, ScalarSpec, Share, Signature, Table, Task,
-    TaskExtras, TensorMap, recording::ScalarSlot,
+    INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, ScalarSpec, Share, Signature, Stored, Table,
+    Task, TaskExtras, TensorMap, recording::ScalarSlot,
 };
 
 use crate::arguments::mismatch::{
@@ -227,7 +227,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     /// # Errors
     /// The mismatch with the signature.
     #[inline(always)]
-    pub(crate) fn binding<T: Element>(
+    pub(crate) fn binding<T: Stored>(
         &mut self,
         handle: &'h Handle<T>,
         access: Access,
@@ -247,7 +247,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     }
 
     #[inline(always)]
-    fn bind<T: Element>(
+    fn bind<T: Stored>(
         &mut self,
         handle: &'h Handle<T>,
         access: Access,
@@ -261,7 +261,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
             && (spec.access == access || is_fresh(spec.access, access, typed))
             && match typed {
                 // A view of the declared type is aligned and of whole elements, so comparing the types suffices.
-                Typed::Yes => spec.dtype == T::DTYPE,
+                Typed::Yes => spec.dtype == T::WORD,
                 // The sizes of elements are powers of two; a remainder costs as much as all other checks.
                 Typed::No => {
                     let partial = spec.dtype.size() as u64 - 1;

@@ -209,7 +209,9 @@ fn definition(
         (None, _) => quote!([32, 8, 1]),
     };
     let checked = !function.unchecked;
-    let count = function.params.len() + axes;
+    let types: Vec<_> = function.scalars().map(|(_, of)| of).collect();
+    let others = function.buffers().count() + axes;
+    let parameter = quote!(::millstream::__kernel::call::Parameter);
     let buffers = function.buffers().map(|(name, of, mode)| {
         let text = name.to_string();
         let mode = match mode {
@@ -238,13 +240,12 @@ fn definition(
         Mode::Update => quote!(::millstream::update(&*self.#name)),
         Mode::Atomic => quote!(::millstream::update(self.#name)),
     });
-    let values = function
-        .scalars()
-        .map(|(name, _)| quote!(::millstream::__kernel::number::Scalar::bits(self.#name)));
+    let names = function.scalars().map(|(name, _)| name);
     let lens = function
         .buffers()
-        .map(|(name, ..)| quote!(self.#name.len() as u64));
+        .map(|(name, ..)| quote!(::millstream::__kernel::call::length(self.#name)));
     let counts = (0..axes).map(|axis| quote!(__threads.along(#axis)));
+    let others_of = lens.chain(counts);
     quote! {
         type Key = #name<'static #(, #arguments)*>;
         const NAME: &'static str = #text;
@@ -252,7 +253,7 @@ fn definition(
         const THREADS: [u32; 3] = #threads;
         const CHECKED: bool = #checked;
         const AXES: usize = #axes;
-        const SCALARS: usize = #count;
+        const SCALARS: usize = #(<#types as #parameter>::SCALARS +)* #others;
 
         fn trace(__k: ::millstream::__kernel::traced::Tracer<'_>) {
             #(#buffers)*
@@ -270,7 +271,17 @@ fn definition(
             __writer: &mut ::millstream::kernel::ArgumentWriter<'_, 'h>,
         ) -> ::core::result::Result<(), ::std::boxed::Box<::millstream::Error>> {
             #(::millstream::Argument::write(&#written, __writer)?;)*
-            ::millstream::__kernel::call::write_words(__writer, [#(#values,)* #(#lens,)* #(#counts,)*])
+            ::millstream::__kernel::call::write_words::<Self>(__writer, |__words| {
+                let mut __at = 0;
+                #(
+                    #parameter::put(self.#names, __words, __at);
+                    __at += <#types as #parameter>::SCALARS;
+                )*
+                #(
+                    __words[__at] = #others_of;
+                    __at += 1;
+                )*
+            })
         }
     }
 }
@@ -310,7 +321,11 @@ fn plain(
     }));
     let scalar_types: Vec<_> = function.scalars().map(|(_, of)| of).collect();
     let scalar_names: Vec<_> = function.scalars().map(|(name, _)| name).collect();
-    let indices = 0..scalar_types.len();
+    let parameter = quote!(::millstream::__kernel::call::Parameter);
+    let indices = (0..scalar_types.len()).map(|index| {
+        let before = &scalar_types[..index];
+        quote!(0 #(+ <#before as #parameter>::SCALARS)*)
+    });
     let this = quote!(<#name<'static #(, #arguments)*> as ::millstream::__kernel::plain::Body>);
     let (thread, scalars, of_views) = (
         quote!(::millstream::__kernel::plain::Thread<'_>),
@@ -338,7 +353,7 @@ fn plain(
             type Scalars = (#(#scalar_types,)*);
 
             fn scalars(__arguments: &::millstream::NativeArgs<'_>) -> Self::Scalars {
-                (#(::millstream::__kernel::call::scalar::<#scalar_types>(__arguments, #indices),)*)
+                (#(<#scalar_types as #parameter>::of(__arguments, #indices),)*)
             }
 
             #[inline(always)]

@@ -59,8 +59,7 @@ impl Generics {
                 .scalars()
                 .any(|(_, of)| quote!(#of).to_string() == name.to_string())
         });
-        let scalars =
-            scalars.map(|name| quote!(#name: ::millstream::__kernel::call::ScalarArgument));
+        let scalars = scalars.map(|name| quote!(#name: ::millstream::__kernel::call::Parameter));
         let all: Vec<_> = written.chain(elements).chain(scalars).collect();
         let bounds = quote!(where #(#all),*);
         Self {

@@ -342,7 +342,7 @@ fn last_of(of: &Type) -> Option<String> {
 fn refuse_element(of: &Type) -> Result<()> {
     let why = match of {
         Type::Tuple(_) => "a buffer has numbers: pass a buffer for each part of the tuple",
-        Type::Array(_) => "a buffer has numbers: pass `&[T]`, and compute the index",
+        Type::Array(of) => return refuse_element(&of.elem),
         Type::Slice(_) | Type::Reference(_) => {
             "a buffer has numbers: pass all rows in one buffer, with the length of a row"
         }

@@ -12,12 +12,11 @@
 //! that of a [`Thread`], which only the loop over the threads makes.
 
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::ptr::NonNull;
 
 use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
-use millstream_protocol::{Element, NativeArgs};
+use millstream_protocol::{Element, NativeArgs, NativeView, Stored};
 
 use super::thread::Thread;
 use crate::number::{Int, Number};
@@ -36,7 +35,7 @@ pub struct At {
 /// Panics: the failure of a kernel that accesses an element that does not exist.
 #[cold]
 #[inline(never)]
-fn out_of_bounds(at: &At, index: usize, len: usize) -> ! {
+pub(super) fn out_of_bounds(at: &At, index: usize, len: usize) -> ! {
     let At { name, file, line } = at;
     panic!(
         "`{name}[{index}]` is out of bounds, `{name}` has {len} elements: {file}:{line}; compare the index with the length first"
@@ -67,6 +66,21 @@ pub trait Set: Get {
     /// # Panics
     /// There is no such element.
     fn set(&mut self, index: usize, value: Self::Element, at: &'static At);
+
+    /// Changes a part of an element, and no other part.
+    ///
+    /// # Panics
+    /// There is no such element.
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut Self::Element), at: &'static At);
+}
+
+/// Memory of a thread.
+pub trait Slots: Set {
+    /// Returns an element.
+    ///
+    /// # Panics
+    /// There is no such element.
+    fn slot(&mut self, index: usize, at: &'static At) -> &mut Self::Element;
 }
 
 /// Returns the number of elements.
@@ -85,6 +99,27 @@ pub fn get<G: Get + ?Sized, I: Int>(from: &G, index: I, at: &'static At) -> G::E
 #[inline(always)]
 pub fn set<S: Set + ?Sized, I: Int>(to: &mut S, index: I, value: S::Element, at: &'static At) {
     to.set(index.index(), value, at);
+}
+
+/// Changes a part of an element.
+#[inline(always)]
+pub fn change<S: Set + ?Sized, I: Int>(
+    to: &mut S,
+    index: I,
+    change: impl FnOnce(&mut S::Element),
+    at: &'static At,
+) {
+    to.change(index.index(), change, at);
+}
+
+/// Returns an element of an array.
+#[inline(always)]
+pub fn slot<'a, S: Slots + ?Sized, I: Int>(
+    of: &'a mut S,
+    index: I,
+    at: &'static At,
+) -> &'a mut S::Element {
+    of.slot(index.index(), at)
 }
 
 macro_rules! lengths {
@@ -136,6 +171,11 @@ impl<S: Set + ?Sized> Set for &mut S {
     fn set(&mut self, index: usize, value: S::Element, at: &'static At) {
         (**self).set(index, value, at);
     }
+
+    #[inline(always)]
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut S::Element), at: &'static At) {
+        (**self).change(index, change, at);
+    }
 }
 
 /// A slice of Rust that calls a helper function.
@@ -154,9 +194,21 @@ impl<T: Copy> Get for [T] {
 impl<T: Copy> Set for [T] {
     #[inline(always)]
     fn set(&mut self, index: usize, value: T, at: &'static At) {
+        *self.slot(index, at) = value;
+    }
+
+    #[inline(always)]
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut T), at: &'static At) {
+        change(self.slot(index, at));
+    }
+}
+
+impl<T: Copy> Slots for [T] {
+    #[inline(always)]
+    fn slot(&mut self, index: usize, at: &'static At) -> &mut T {
         let len = self.len();
         match self.get_mut(index) {
-            Some(element) => *element = value,
+            Some(element) => element,
             None => out_of_bounds(at, index, len),
         }
     }
@@ -176,6 +228,18 @@ impl<T: Copy, const N: usize> Set for [T; N] {
     #[inline(always)]
     fn set(&mut self, index: usize, value: T, at: &'static At) {
         Set::set(self.as_mut_slice(), index, value, at);
+    }
+
+    #[inline(always)]
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut T), at: &'static At) {
+        Set::change(self.as_mut_slice(), index, change, at);
+    }
+}
+
+impl<T: Copy, const N: usize> Slots for [T; N] {
+    #[inline(always)]
+    fn slot(&mut self, index: usize, at: &'static At) -> &mut T {
+        self.as_mut_slice().slot(index, at)
     }
 }
 
@@ -284,8 +348,8 @@ pub struct Own<'a, T, const WHOLE: bool = false> {
 
 /// A buffer whose elements several threads may access. `WHOLE`: the launch defines all of it.
 pub struct Shared<'a, T, const WHOLE: bool = false> {
-    first: *mut T,
-    len: usize,
+    pub(super) first: *mut T,
+    pub(super) len: usize,
     lives: PhantomData<&'a [T]>,
 }
 
@@ -315,24 +379,48 @@ const fn mode(whole: bool) -> BufferMode {
     }
 }
 
+/// Returns the elements of a binding: the first, aligned, and their number.
+#[inline(always)]
+fn all<T: Stored>(arguments: &NativeArgs<'_>, index: usize) -> (*mut T, usize) {
+    const {
+        assert!(
+            size_of::<T>() > 0 && size_of::<T>().is_multiple_of(T::WORD.size()),
+            "an element consists of words"
+        );
+    };
+    let NativeView { pointer, bytes } = arguments.raw_bytes(index);
+    let len = bytes as usize / size_of::<T>();
+    let first = match len {
+        0 => NonNull::dangling().as_ptr(),
+        _ => pointer.cast::<T>(),
+    };
+    // A launch checks that a binding is aligned for its words.
+    if align_of::<T>() > T::WORD.size() {
+        assert!(
+            first.is_aligned(),
+            "a binding of structs begins at a multiple of the size of their greatest number"
+        );
+    }
+    (first, len)
+}
+
 /// Returns the elements of a binding that a launch only reads.
 ///
 /// # Safety
 /// As for [`View::of`], and the mode of the view is [`BufferMode::Read`].
 #[inline(always)]
-unsafe fn elements<'a, T: Element>(arguments: &NativeArgs<'a>, index: usize) -> &'a [T] {
-    // SAFETY: all views of the binding only read.
-    let (first, len) = unsafe { arguments.raw::<T>(index) };
+unsafe fn elements<'a, T: Stored>(arguments: &NativeArgs<'a>, index: usize) -> &'a [T] {
+    let (first, len) = all::<T>(arguments, index);
     // SAFETY: the memory is initialized, aligned, and lives for 'a (`NativeArgs::new`). Nothing writes it meanwhile:
     // neither another task, nor another binding of the launch.
     unsafe { std::slice::from_raw_parts(first, len) }
 }
 
-impl<'a, T: Element + Number> View<'a> for In<'a, T> {
+impl<'a, T: Stored> View<'a> for In<'a, T> {
     const BINDINGS: usize = 1;
 
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
-        to.push((<T as Element>::DTYPE, BufferMode::Read));
+        to.push((T::WORD, BufferMode::Read));
     }
 
     #[inline(always)]
@@ -342,11 +430,11 @@ impl<'a, T: Element + Number> View<'a> for In<'a, T> {
     }
 }
 
-impl<'a, T: Element + Number> View<'a> for Along<'a, T> {
+impl<'a, T: Stored> View<'a> for Along<'a, T> {
     const BINDINGS: usize = 1;
 
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
-        to.push((<T as Element>::DTYPE, BufferMode::Read));
+        to.push((T::WORD, BufferMode::Read));
     }
 
     #[inline(always)]
@@ -367,17 +455,16 @@ impl<'a, T: Element + Number> View<'a> for Along<'a, T> {
     }
 }
 
-impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> {
+impl<'a, T: Stored, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> {
     const BINDINGS: usize = 1;
 
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
-        to.push((<T as Element>::DTYPE, mode(WHOLE)));
+        to.push((T::WORD, mode(WHOLE)));
     }
 
     #[inline(always)]
     unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
-        // SAFETY: a view of this type accesses only the element of a `Thread`, and no two of them are equal.
-        let (first, len) = unsafe { arguments.raw::<T>(index) };
+        let (first, len) = all::<T>(arguments, index);
         let lives = PhantomData;
         Self { first, len, lives }
     }
@@ -394,17 +481,16 @@ impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> 
     }
 }
 
-impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Shared<'a, T, WHOLE> {
+impl<'a, T: Stored, const WHOLE: bool> View<'a> for Shared<'a, T, WHOLE> {
     const BINDINGS: usize = 1;
 
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
-        to.push((<T as Element>::DTYPE, mode(WHOLE)));
+        to.push((T::WORD, mode(WHOLE)));
     }
 
     #[inline(always)]
     unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
-        // SAFETY: all accesses of views of this type are atomic.
-        let (first, len) = unsafe { arguments.raw::<T>(index) };
+        let (first, len) = all::<T>(arguments, index);
         let lives = PhantomData;
         Self { first, len, lives }
     }
@@ -466,6 +552,17 @@ impl<T: Copy, const WHOLE: bool> Own<'_, T, WHOLE> {
         unsafe { self.place(thread, at).write(value) };
     }
 
+    /// Changes a part of the element of a thread.
+    ///
+    /// # Panics
+    /// There is no such element.
+    #[inline(always)]
+    pub fn change(&self, thread: Thread<'_>, change: impl FnOnce(&mut T), at: &'static At) {
+        let mut value = self.get(thread, at);
+        change(&mut value);
+        self.set(thread, value, at);
+    }
+
     #[inline(always)]
     fn place(&self, thread: Thread<'_>, at: &'static At) -> *mut T {
         let index = thread.number();
@@ -474,56 +571,6 @@ impl<T: Copy, const WHOLE: bool> Own<'_, T, WHOLE> {
         }
         // SAFETY: the element exists.
         unsafe { self.first.add(index) }
-    }
-}
-
-// Relaxed in all of these: the program promises no order between threads of a launch, and the end of the launch orders
-// its accesses before those of later tasks.
-
-impl<T: Number, const WHOLE: bool> Shared<'_, T, WHOLE> {
-    /// Returns the place of an element, which is aligned for its size.
-    #[inline(always)]
-    fn place(&self, index: usize, at: &'static At) -> *mut T {
-        if index >= self.len {
-            out_of_bounds(at, index, self.len);
-        }
-        // SAFETY: the element exists.
-        unsafe { self.first.add(index) }
-    }
-}
-
-impl<T: Number, const WHOLE: bool> Get for Shared<'_, T, WHOLE> {
-    type Element = T;
-
-    #[inline(always)]
-    fn get(&self, index: usize, at: &'static At) -> T {
-        let place = self.place(index, at);
-        // SAFETY: all accesses to the element are atomic (`View::of`).
-        let bits = unsafe {
-            match size_of::<T>() {
-                8 => AtomicU64::from_ptr(place.cast()).load(Relaxed),
-                4 => AtomicU32::from_ptr(place.cast()).load(Relaxed).into(),
-                2 => AtomicU16::from_ptr(place.cast()).load(Relaxed).into(),
-                _ => AtomicU8::from_ptr(place.cast()).load(Relaxed).into(),
-            }
-        };
-        T::of_bits(bits)
-    }
-}
-
-impl<T: Number, const WHOLE: bool> Set for Shared<'_, T, WHOLE> {
-    #[inline(always)]
-    fn set(&mut self, index: usize, value: T, at: &'static At) {
-        let (place, bits) = (self.place(index, at), value.bits());
-        // SAFETY: as in `get`.
-        unsafe {
-            match size_of::<T>() {
-                8 => AtomicU64::from_ptr(place.cast()).store(bits, Relaxed),
-                4 => AtomicU32::from_ptr(place.cast()).store(bits as u32, Relaxed),
-                2 => AtomicU16::from_ptr(place.cast()).store(bits as u16, Relaxed),
-                _ => AtomicU8::from_ptr(place.cast()).store(bits as u8, Relaxed),
-            }
-        }
     }
 }
 

@@ -10,12 +10,15 @@ mod math;
 mod operators;
 mod ranges;
 mod say;
+mod shared;
 mod thread;
 mod threads;
 
 pub(crate) use atomics::check_size;
 pub use bounds::{Calls, InCube};
-pub use buffer::{Along, At, Atomics, Get, In, Length, Own, Set, Shared, View, get, len, set};
+pub use buffer::{
+    Along, At, Atomics, Get, In, Length, Own, Set, Shared, Slots, View, change, get, len, set, slot,
+};
 pub use functions::*;
 pub use math::*;
 pub use operators::*;

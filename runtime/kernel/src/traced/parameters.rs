@@ -1,15 +1,15 @@
 //! The parameters of a kernel.
 
+use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
-use millstream_ir::{CompareOp, DType};
 
-use super::{AtomicBuffer, Buffer, Place, Tracer, V, add, and, len, lt, mul, position};
-use crate::number::{Number, Scalar};
+use super::{AtomicBuffer, Buffer, Kind, Of, Place, Tracer, V, add, and, lt, mul, position};
+use crate::number::Number;
 
 impl<'k> Tracer<'k> {
     /// Adds a buffer.
-    pub fn buffer<T: Number>(self, name: &str, mode: BufferMode) -> Buffer<'k, T> {
-        Buffer::new(self.builder.param(name, T::DTYPE, mode))
+    pub fn buffer<T: Kind>(self, name: &str, mode: BufferMode) -> Buffer<'k, T> {
+        Buffer::new(self.builder.param(name, T::WORD, mode))
     }
 
     /// Adds a buffer of atomics.
@@ -18,22 +18,14 @@ impl<'k> Tracer<'k> {
         AtomicBuffer::new(self.builder.param(name, T::DTYPE, mode))
     }
 
-    /// Adds a scalar.
-    pub fn scalar<T: Scalar>(self, name: &str) -> V<'k, T> {
-        // A launch passes a `bool` as a byte.
-        if T::DTYPE == DType::Bool {
-            return V::new(
-                self.builder
-                    .scalar(name, DType::U8)
-                    .compare(CompareOp::Ne, 0),
-            );
-        }
-        V::new(self.builder.scalar(name, T::DTYPE))
+    /// Adds a scalar, or several for one parameter.
+    pub fn scalar<T: Kind>(self, name: &str) -> Of<'k, T> {
+        T::parameter(self, name)
     }
 
     /// Adds the length of a buffer.
     pub fn length(self, buffer: impl Place<'k>) {
-        len(self, buffer);
+        self.builder.len(buffer.words().memory());
     }
 }
 

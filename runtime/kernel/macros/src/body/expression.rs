@@ -10,7 +10,7 @@ use syn::{
 };
 
 use super::cheap::{is_assignment, is_cheap};
-use super::memory::{root, single};
+use super::memory::{innermost, root, single};
 use super::{Body, Form, line_of};
 use crate::names::{COMPOSED, METHODS};
 use crate::refused;
@@ -51,8 +51,10 @@ impl Body<'_> {
             Expr::Field(field) => {
                 let member = &field.member;
                 let of_variable = root(&field.base).and_then(|name| self.scopes.find(name));
-                if self.is_traced() && of_variable == Some(Local::Variable) {
-                    return quote_spanned!(span=> ::millstream::__kernel::traced::Traced::load(#it));
+                let is_place = of_variable == Some(Local::Variable) || innermost(it).is_some();
+                if self.is_traced() && is_place {
+                    let place = self.place(it);
+                    return quote_spanned!(span=> ::millstream::__kernel::traced::Traced::load(#place));
                 }
                 let base = self.expression(&field.base);
                 quote_spanned!(span=> #base.#member)
@@ -311,6 +313,12 @@ impl Body<'_> {
                 Form::Traced => quote_spanned!(span=> #len(__k, #constant)),
             };
         }
+        // A buffer or a shared array is no value.
+        let of = match (single(of), self.form) {
+            (Some(name), _) => quote!(#name),
+            (None, Form::Plain) => self.expression(of),
+            (None, Form::Traced) => self.place(of),
+        };
         match self.form {
             Form::Plain => quote_spanned!(span=> #len(&#of)),
             Form::Traced => quote_spanned!(span=> #len(__k, #of)),
