@@ -1,11 +1,12 @@
 //! The items that the macro writes.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ItemFn;
+use syn::spanned::Spanned;
 
 use crate::body::{Body, Form};
-use crate::forms::{Generics, allowed, body};
+use crate::forms::{Generics, allowed, body, checked, lints, quiet};
 use crate::gate::{self, Gate};
 use crate::helper::{self, called};
 use crate::scope::Use;
@@ -48,7 +49,7 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
         let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
         traced = gate::traced(&quote!(__PLAIN), &names, &traced);
     }
-    let allowed = allowed();
+    let (allowed, checked, quiet) = (allowed(), checked(), quiet());
 
     let generics = Generics::of(function);
     let Generics {
@@ -59,8 +60,10 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
     let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
     let types = function.params.iter().map(|param| match &param.kind {
         ParamKind::Value(of) => quote!(#of),
-        ParamKind::Buffer(of, Mode::Read | Mode::Atomic) => quote!(&'a ::millstream::Handle<#of>),
-        ParamKind::Buffer(of, _) => quote!(&'a mut ::millstream::Handle<#of>),
+        ParamKind::Buffer(of, Mode::Read | Mode::Atomic) => {
+            quote_spanned!(of.span()=> &'a ::millstream::Handle<#of>)
+        }
+        ParamKind::Buffer(of, _) => quote_spanned!(of.span()=> &'a mut ::millstream::Handle<#of>),
     });
     let types: Vec<_> = types.collect();
     let definition = definition(function, &generics, &traced, axes);
@@ -129,8 +132,9 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
             #name { #(#names,)* __of: ::core::marker::PhantomData }
         }
 
-        #allowed
+        #checked
         const _: () = {
+            #quiet
             impl<'a #(, #declared)*> #name<'a #(, #arguments)*> #bounds {
                 #[doc = #threads]
                 /// Compiles the kernel for the device the first time. May block while there is no room for the task, unless
@@ -177,6 +181,7 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
 
             impl<'a #(, #declared)*> ::millstream::__kernel::call::Definition for #name<'a #(, #arguments)*> #bounds {
                 #definition
+                #quiet
                 fn native() -> ::core::option::Option<::millstream::__kernel::call::Native> {
                     #native
                 }
@@ -209,18 +214,24 @@ fn definition(
         (None, _) => quote!([32, 8, 1]),
     };
     let checked = !function.unchecked;
+    let quiet = quiet();
+    // The plain form has the same variables.
+    let lints = match function.cube {
+        Some(_) => lints(function),
+        None => quiet.clone(),
+    };
     let types: Vec<_> = function.scalars().map(|(_, of)| of).collect();
     let others = function.buffers().count() + axes;
     let parameter = quote!(::millstream::__kernel::call::Parameter);
     let buffers = function.buffers().map(|(name, of, mode)| {
         let text = name.to_string();
         let mode = match mode {
-            Mode::Read => quote!(Read),
+            Mode::Read => return quote!(let #name = __k.buffer::<#of>(#text);),
             Mode::Whole => quote!(Write),
             Mode::Update => quote!(Update),
             Mode::Atomic => return quote!(let #name = __k.atomics::<#of>(#text);),
         };
-        quote!(let #name = __k.buffer::<#of>(#text, ::millstream::ir::nest::BufferMode::#mode);)
+        quote!(let #name = __k.buffer_mut::<#of>(#text, ::millstream::ir::nest::BufferMode::#mode);)
     });
     let scalars = function.scalars().map(|(name, of)| {
         let text = name.to_string();
@@ -255,6 +266,7 @@ fn definition(
         const AXES: usize = #axes;
         const SCALARS: usize = #(<#types as #parameter>::SCALARS +)* #others;
 
+        #lints
         fn trace(__k: ::millstream::__kernel::traced::Tracer<'_>) {
             #(#buffers)*
             #(#scalars)*
@@ -264,6 +276,7 @@ fn definition(
             #body
         }
 
+        #quiet
         #[inline(always)]
         fn write<'h>(
             &'h self,
@@ -313,12 +326,9 @@ fn plain(
             (Mode::Whole, ..) => quote!(Shared<'a, #of, true>),
             (Mode::Atomic, ..) => quote!(Atomics<'a, #of>),
         };
-        quote!(::millstream::__kernel::plain::#view)
+        quote_spanned!(of.span()=> ::millstream::__kernel::plain::#view)
     }));
-    let names = pairs(buffers.iter().map(|((name, _, mode), _)| match mode {
-        Mode::Read | Mode::Atomic => quote!(#name),
-        _ => quote!(mut #name),
-    }));
+    let names = pairs(buffers.iter().map(|((name, ..), _)| quote!(#name)));
     let scalar_types: Vec<_> = function.scalars().map(|(_, of)| of).collect();
     let scalar_names: Vec<_> = function.scalars().map(|(name, _)| name).collect();
     let parameter = quote!(::millstream::__kernel::call::Parameter);
@@ -336,6 +346,8 @@ fn plain(
         name: &format_ident!("__plain"),
         path: quote!(__plain),
         types: vec![thread.clone(), scalars.clone(), of_views.clone()],
+        lints: lints(function),
+        changed: function.changed().collect(),
     };
     let params = [
         quote!(__thread: #thread),
@@ -344,10 +356,12 @@ fn plain(
     ];
     let body = gate.plain([declared, &params], &quote!(()), bounds, &body);
     let constant = gate.constant(&format_ident!("__PLAIN"), function);
+    let quiet = quiet();
     Ok(quote! {
         #body
         #constant
 
+        #quiet
         impl<#(#declared),*> ::millstream::__kernel::plain::Body for #name<'static #(, #arguments)*> #bounds {
             type Views<'a> = #views;
             type Scalars = (#(#scalar_types,)*);

@@ -8,7 +8,7 @@ use syn::{
 };
 
 use crate::body::Form;
-use crate::forms::{allowed, body, traced, types};
+use crate::forms::{allowed, body, checked, traced, types};
 use crate::scope::Use;
 use crate::signature::{Function, ParamKind};
 use crate::types::refuse_type;
@@ -251,10 +251,10 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
             }
         }
     }
-    let allowed = allowed();
+    let (allowed, checked) = (allowed(), checked());
     Ok(quote! {
         #errors
-        #allowed
+        #checked
         impl #of {
             #(#plain)*
         }
@@ -326,9 +326,9 @@ fn of_operator(item: &ItemImpl, name: &Path) -> Result<TokenStream> {
             )
         }
     };
-    let allowed = allowed();
+    let (allowed, checked) = (allowed(), checked());
     Ok(quote! {
-        #allowed
+        #checked
         impl #name for #of {
             type Output = #output;
             #mine

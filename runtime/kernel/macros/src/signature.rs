@@ -154,6 +154,14 @@ impl Function {
         })
     }
 
+    /// Returns the names of the buffers that the function stores to.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Ident> {
+        let changed = |mode| matches!(mode, Mode::Update | Mode::Whole);
+        self.buffers()
+            .filter(move |(_, _, mode)| changed(*mode))
+            .map(|(name, ..)| name)
+    }
+
     /// Returns the scalars, with their types.
     pub(crate) fn scalars(&self) -> impl Iterator<Item = (&Ident, &Type)> {
         self.params.iter().filter_map(|param| match &param.kind {

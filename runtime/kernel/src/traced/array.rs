@@ -9,7 +9,7 @@ use millstream_ir::DType;
 use millstream_ir::ssa::{MemoryRef, Operand};
 
 use super::kind::{Inside, Kind};
-use super::memory::{Memory, Place};
+use super::memory::{Memory, MemoryMut, Place};
 use super::words::{Words, split};
 use super::{Traced, Tracer, V, lit};
 
@@ -48,6 +48,7 @@ impl<'k, T: Kind, const N: usize> Place<'k> for Array<'k, T, N> {
 }
 
 impl<'k, T: Kind, const N: usize> Memory<'k> for Array<'k, T, N> {}
+impl<'k, T: Kind, const N: usize> MemoryMut<'k> for Array<'k, T, N> {}
 
 impl<'k, T: Kind, const N: usize> Array<'k, T, N> {
     fn new(k: Tracer<'k>, words: Words<'k>) -> Self {

@@ -36,8 +36,21 @@ pub trait Place<'k>: Copy {
 )]
 pub trait Memory<'k>: Place<'k> {}
 
-/// A buffer.
+/// Memory whose elements a kernel stores, too.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is read-only, and the helper function stores to its elements",
+    note = "declare the parameter that is passed as `&mut [T]`, and that of the kernel with it"
+)]
+pub trait MemoryMut<'k>: Memory<'k> {}
+
+/// A buffer, `&[T]`.
 pub struct Buffer<'k, T> {
+    memory: MemoryRef<'k>,
+    of: PhantomData<fn() -> T>,
+}
+
+/// A buffer, `&mut [T]`.
+pub struct BufferMut<'k, T> {
     memory: MemoryRef<'k>,
     of: PhantomData<fn() -> T>,
 }
@@ -74,10 +87,13 @@ macro_rules! memories {
     )*};
 }
 
-memories!(Buffer, AtomicBuffer, Group);
+memories!(Buffer, BufferMut, AtomicBuffer, Group);
 
 impl<'k, T: Kind> Memory<'k> for Buffer<'k, T> {}
+impl<'k, T: Kind> Memory<'k> for BufferMut<'k, T> {}
 impl<'k, T: Kind> Memory<'k> for Group<'k, T> {}
+impl<'k, T: Kind> MemoryMut<'k> for BufferMut<'k, T> {}
+impl<'k, T: Kind> MemoryMut<'k> for Group<'k, T> {}
 
 /// Returns an index as the program has it.
 pub(super) fn index<T: Int>(index: V<'_, T>) -> Val<'_> {
@@ -127,6 +143,13 @@ where
 }
 
 impl<'k, T: Kind> Buffer<'k, T> {
+    pub(crate) fn new(memory: MemoryRef<'k>) -> Self {
+        let of = PhantomData;
+        Self { memory, of }
+    }
+}
+
+impl<'k, T: Kind> BufferMut<'k, T> {
     pub(crate) fn new(memory: MemoryRef<'k>) -> Self {
         let of = PhantomData;
         Self { memory, of }

@@ -27,7 +27,9 @@ pub use functions::*;
 pub use gate::{Gate, size_of_output};
 pub use kind::{Inside, Kind, Of, constant};
 pub use math::*;
-pub use memory::{AtomicBuffer, Buffer, Group, Memory, Place, get, len, place, set, shared};
+pub use memory::{
+    AtomicBuffer, Buffer, BufferMut, Group, Memory, MemoryMut, Place, get, len, place, set, shared,
+};
 pub use operators::*;
 pub use parameters::Numbers;
 pub use say::said;

@@ -3,13 +3,20 @@
 use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
 
-use super::{AtomicBuffer, Buffer, Kind, Of, Place, Tracer, V, add, and, lt, mul, position};
+use super::{
+    AtomicBuffer, Buffer, BufferMut, Kind, Of, Place, Tracer, V, add, and, lt, mul, position,
+};
 use crate::number::Number;
 
 impl<'k> Tracer<'k> {
-    /// Adds a buffer.
-    pub fn buffer<T: Kind>(self, name: &str, mode: BufferMode) -> Buffer<'k, T> {
-        Buffer::new(self.builder.param(name, T::WORD, mode))
+    /// Adds a buffer that the kernel reads.
+    pub fn buffer<T: Kind>(self, name: &str) -> Buffer<'k, T> {
+        Buffer::new(self.builder.read(name, T::WORD))
+    }
+
+    /// Adds a buffer that the kernel stores to.
+    pub fn buffer_mut<T: Kind>(self, name: &str, mode: BufferMode) -> BufferMut<'k, T> {
+        BufferMut::new(self.builder.param(name, T::WORD, mode))
     }
 
     /// Adds a buffer of atomics.

@@ -121,7 +121,11 @@ impl<'k, T> V<'k, T> {
 
     /// Applies a function of bits to two constants. So the branches of an instance that its constants decide are decided
     /// here, and the program does not have those that no thread takes.
-    pub(super) fn folded<A>(a: V<'k, A>, b: V<'k, A>, of: impl Fn(u64, u64) -> u64) -> Option<Self>
+    pub(super) fn folded<A, B>(
+        a: V<'k, A>,
+        b: V<'k, B>,
+        of: impl Fn(u64, u64) -> u64,
+    ) -> Option<Self>
     where
         T: Scalar,
     {
