@@ -3,6 +3,7 @@
 //! [`ALL`] has them by name: a suite of a device runs each.
 
 pub mod atomics;
+pub mod camera;
 pub mod convolution;
 pub mod cubecl_book;
 pub mod fluid;
@@ -71,6 +72,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("jumps", language::jumps_match),
     ("types", language::types_match),
     ("bodies", structs::bodies_match),
+    ("picture", camera::picture_matches),
     ("structs", structs::structs_match),
     ("structs_of_several_types", structs::mixed_match),
     ("structs_in_cubes", structs::cubes_match),

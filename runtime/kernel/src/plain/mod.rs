@@ -7,6 +7,7 @@ mod bounds;
 mod buffer;
 mod functions;
 mod math;
+mod memory;
 mod operators;
 mod ranges;
 mod say;
@@ -16,11 +17,10 @@ mod threads;
 
 pub(crate) use atomics::check_size;
 pub use bounds::{Calls, InCube};
-pub use buffer::{
-    Along, At, Atomics, Get, In, Length, Own, Set, Shared, Slots, View, change, get, len, set, slot,
-};
+pub use buffer::{Along, Atomics, In, Own, Shared, View};
 pub use functions::*;
 pub use math::*;
+pub use memory::{At, Get, Length, Set, Slots, change, get, len, set, slot};
 pub use operators::*;
 pub use ranges::{inclusive, range, reversed, steps};
 pub use say::fail;

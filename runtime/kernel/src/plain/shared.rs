@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use millstream_protocol::Stored;
 use millstream_protocol::bytemuck::{bytes_of, bytes_of_mut};
 
-use super::buffer::{At, Get, Set, Shared, out_of_bounds};
+use super::buffer::Shared;
+use super::memory::{At, Get, Set, out_of_bounds};
 
 // Relaxed in all of these: the program promises no order between threads of a launch, and the end of the launch orders
 // its accesses before those of later tasks.

@@ -6,7 +6,8 @@ use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprBinary, ExprPath, ExprStruct, ExprUnary, UnOp};
 
 use super::cheap::{is_assignment, is_cheap};
-use super::memory::{innermost, root};
+use super::memory::root;
+use super::places::innermost;
 use super::{Body, Form, line_of};
 use crate::refused;
 use crate::scope::Local;

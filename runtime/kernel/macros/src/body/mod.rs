@@ -8,6 +8,7 @@ mod control;
 mod expression;
 mod memory;
 mod pattern;
+mod places;
 mod say;
 mod together;
 
