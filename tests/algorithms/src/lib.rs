@@ -77,6 +77,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("structs_of_several_types", structs::mixed_match),
     ("structs_in_cubes", structs::cubes_match),
     ("nested_arrays", structs::nested_match),
+    ("large_tables", structs::lookups_match),
     ("queues", atomics::queues_match),
     ("components", atomics::components_match),
     ("extrema", atomics::extrema_match),

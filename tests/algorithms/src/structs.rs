@@ -426,6 +426,86 @@ pub fn nested(results: &mut [i32]) {
     results[at + 6] = STENCIL[(i % 3) as usize][1];
 }
 
+/// The first bytes of a sequence, and its halves and steps.
+const MANY: usize = 1500;
+const BYTES: [u8; MANY] = {
+    let (mut all, mut at, mut now) = ([0; MANY], 0, 1_u32);
+    while at < MANY {
+        now = now.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        all[at] = (now >> 24) as u8;
+        at += 1;
+    }
+    all
+};
+const HALVES: [f32; MANY] = {
+    let (mut all, mut at) = ([0.0; MANY], 0);
+    while at < MANY {
+        all[at] = BYTES[at] as f32 * 0.5;
+        at += 1;
+    }
+    all
+};
+const STEPS: [(u32, bool); 300] = {
+    let (mut all, mut at) = ([(0, false); 300], 0);
+    while at < 300 {
+        all[at] = (7 * at as u32, BYTES[at] > 99);
+        at += 1;
+    }
+    all
+};
+
+/// Reads tables at computed places.
+#[kernel]
+pub fn lookups(x: &[u32], results: &mut [f32]) {
+    let i = thread();
+    let at = x[i] as usize % MANY;
+    let step = STEPS[at % 300];
+    results[i] = BYTES[at] as f32 + HALVES[MANY - 1 - at] + step.0 as f32;
+    if step.1 {
+        results[i] += 0.25;
+    }
+}
+
+/// The same, where threads work together.
+#[kernel(cube = 64)]
+pub fn lookups_of_cubes(x: &[u32], results: &mut [f32]) {
+    let i = thread();
+    if i < x.len() {
+        let at = x[i] as usize % MANY;
+        let step = STEPS[at % 300];
+        results[i] = BYTES[at] as f32 + HALVES[MANY - 1 - at] + step.0 as f32;
+        if step.1 {
+            results[i] += 0.25;
+        }
+    }
+}
+
+/// Compares `lookups` with plain Rust.
+///
+/// # Errors
+/// They differ.
+pub fn lookups_match(device: &Device) -> Checked {
+    let stream = device.new_stream();
+    let x: Vec<u32> = (0..200_u32)
+        .map(|i| i.wrapping_mul(2_654_435_761))
+        .collect();
+    let of = |x: &u32| {
+        let at = *x as usize % MANY;
+        let (step, more) = STEPS[at % 300];
+        f32::from(BYTES[at]) + HALVES[MANY - 1 - at] + step as f32 + if more { 0.25 } else { 0.0 }
+    };
+    let expected: Vec<f32> = x.iter().map(of).collect();
+    let (x, mut results) = (stream.create(&x)?, stream.create(&[0.0; 200])?);
+    lookups(&x, &mut results).launch(&stream, 200)?;
+    equal("results", &stream.read(&results).wait()?, &expected)?;
+    lookups_of_cubes(&x, &mut results).launch(&stream, 200)?;
+    equal(
+        "results of cubes",
+        &stream.read(&results).wait()?,
+        &expected,
+    )
+}
+
 /// Compares `nested` with plain Rust.
 ///
 /// # Errors

@@ -406,7 +406,7 @@ impl Machine<'_> {
                 races.buffer((param, self.buffers[param]), index, kind, access)
             }
             Memory::Shared(array) => races.shared(array.into(), index, kind, access),
-            Memory::Local(_) => None,
+            Memory::Local(_) | Memory::Table(_) => None,
         };
         let Some(earlier) = found else {
             return Ok(());
@@ -444,6 +444,7 @@ impl Machine<'_> {
             Memory::Param(param) => self.buffers[usize::from(param)].len,
             Memory::Shared(array) => function.shared[usize::from(array)].len as usize,
             Memory::Local(array) => function.locals[usize::from(array)].len as usize,
+            Memory::Table(table) => function.tables[usize::from(table)].bits.len(),
         }
     }
 
@@ -454,6 +455,7 @@ impl Machine<'_> {
             Memory::Param(param) => unsafe { self.buffers[usize::from(param)].load(index) },
             Memory::Shared(array) => self.shared[usize::from(array)][index],
             Memory::Local(array) => thread.locals[usize::from(array)][index],
+            Memory::Table(table) => self.code.function.tables[usize::from(table)].bits[index],
         }
     }
 
@@ -464,6 +466,7 @@ impl Machine<'_> {
             Memory::Param(param) => unsafe { self.buffers[usize::from(param)].store(index, bits) },
             Memory::Shared(array) => self.shared[usize::from(array)][index] = bits,
             Memory::Local(array) => thread.locals[usize::from(array)][index] = bits,
+            Memory::Table(_) => unreachable!("the verifier refuses stores to tables"),
         }
     }
 }

@@ -71,6 +71,9 @@ impl Body<'_> {
             Memory::Param(_) => None,
             Memory::Shared(index) => Some(array_len(index, &self.function.shared)),
             Memory::Local(index) => Some(array_len(index, &self.function.locals)),
+            Memory::Table(index) => {
+                Some(self.function.tables[usize::from(index)].bits.len() as u64)
+            }
         };
         let at = match at {
             Some(at) => self.get(at, 0),

@@ -2,7 +2,7 @@
 
 use super::builder::Len;
 use super::handles::{MemoryRef, Operand, Val, Var};
-use super::{Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Type};
+use super::{Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Table, Type};
 use crate::DType;
 use crate::nest::BufferMode;
 
@@ -81,6 +81,13 @@ impl Builder {
         let name = self.unique_name(name.into());
         let index = self.add(|f| &mut f.locals, Array { name, dtype, len });
         MemoryRef::new(self, Memory::Local(index), dtype)
+    }
+
+    /// Adds a table of constants of this type, by their bits.
+    pub fn table(&self, name: impl Into<String>, dtype: DType, bits: Vec<u64>) -> MemoryRef<'_> {
+        let name = self.unique_name(name.into());
+        let index = self.add(|f| &mut f.tables, Table { name, dtype, bits });
+        MemoryRef::new(self, Memory::Table(index), dtype)
     }
 
     /// Adds a variable with this initial value. An integer without type is an `i64`.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Array, Block, Function, Memory, Op, Stmt, Type, ValueId};
+use super::{Array, Block, Function, Memory, Op, Stmt, Table, Type, ValueId};
 use crate::DType;
 use crate::scalar::Number;
 
@@ -230,6 +230,13 @@ impl fmt::Display for Function {
                     len => writeln!(f, "  {kind} {name}: {dtype}[{len}]")?,
                 }
             }
+        }
+        for Table { name, dtype, bits } in &self.tables {
+            write!(f, "  table {name}: {dtype}[{}] =", bits.len())?;
+            for bits in bits {
+                write!(f, " {}", Bits(*bits, Some(*dtype)))?;
+            }
+            writeln!(f)?;
         }
         writeln!(f, "{{")?;
         block(f, self, &self.body, 1)?;

@@ -1,21 +1,17 @@
 //! Arrays of a thread, and constant arrays.
 //!
-//! A constant array is an array of each thread that the first statements of the program fill, so it is filled once, wherever
-//! the kernel uses it and however often. Nothing stores to it, so all uses share it.
+//! A constant array is a table of the program, wherever the kernel uses it and however often. Nothing stores to it, so all uses
+//! share it.
 
 use std::marker::PhantomData;
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{MemoryRef, Operand};
+use millstream_ir::ssa::{MemoryRef, Operand, TABLE_BYTES_MAX};
 
 use super::kind::{Inside, Kind};
 use super::memory::{Memory, MemoryMut, Place};
 use super::words::{Words, split};
 use super::{Traced, Tracer, V, lit};
-
-/// The most words of a constant array: each is a statement of the program, and of each thread. A larger one belongs in
-/// a buffer.
-const CONSTANTS_MAX: usize = 256;
 
 /// The most elements that are copied one by one, and not by a loop.
 const UNROLLED_MAX: usize = 16;
@@ -145,24 +141,22 @@ impl<T: Kind, const N: usize> Kind for [T; N] {
     fn constant(self, k: Tracer<'_>) -> Array<'_, T, N> {
         let mut words = Vec::new();
         self.each_number(&mut |bits, dtype| split(bits, dtype, T::WORD, &mut words));
-        if words.len() > CONSTANTS_MAX {
+        let bytes = (words.len() * T::WORD.size()) as u64;
+        if bytes > TABLE_BYTES_MAX {
             k.builder.refuse(format!(
-                "has a constant array of {} numbers: at most {CONSTANTS_MAX} are a part of the program; pass a buffer",
-                words.len()
+                "has a constant array of {bytes} bytes: at most {TABLE_BYTES_MAX} are a part of the program; pass a buffer"
             ));
-            words.truncate(CONSTANTS_MAX);
+            words.clear();
+        }
+        // There is no table without elements.
+        if words.is_empty() {
+            words.push(0);
         }
         let mut tables = k.tables.borrow_mut();
         let memory = tables
             .entry((T::WORD, words))
-            .or_insert_with_key(|(_, words)| {
-                let memory = Self::Of::declared(k, "constant");
-                k.builder.first(|| {
-                    for (at, bits) in (0..).zip(words) {
-                        memory.set(at, k.builder.bits(T::WORD, *bits));
-                    }
-                });
-                memory
+            .or_insert_with_key(|(dtype, words)| {
+                k.builder.table("constant", *dtype, words.clone())
             });
         Array::new(k, Words::new(*memory))
     }

@@ -10,7 +10,7 @@ use millstream_ir::ssa::{Builder, MemoryRef, Val, Var};
 use super::words::Words;
 use crate::number::Scalar;
 
-/// The constant arrays that are filled, by the type and the bits of their elements.
+/// The constant arrays, by the type and the bits of their words.
 type Tables<'k> = HashMap<(DType, Vec<u64>), MemoryRef<'k>>;
 
 /// The function under construction, and the loops that are open.

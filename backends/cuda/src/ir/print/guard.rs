@@ -12,11 +12,14 @@ impl Printer<'_> {
             return None;
         }
         let arrays = match memory {
-            Memory::Param(_) => None,
+            Memory::Param(_) | Memory::Table(_) => None,
             Memory::Shared(index) => Some((&self.function.shared, index)),
             Memory::Local(index) => Some((&self.function.locals, index)),
         };
         let len = match (memory, arrays) {
+            (Memory::Table(index), _) => {
+                format!("{}ull", self.function.tables[usize::from(index)].bits.len())
+            }
             (Memory::Param(index), _) => {
                 scalar(self.function.params[usize::from(index)].len?, DType::U64)
             }

@@ -15,7 +15,9 @@ impl Lower<'_> {
         };
         match (self.get((at, 0)), memory) {
             (Lane::Scalar(place), _) => At::Scalar(place),
-            (Lane::Affine(value), Memory::Param(_) | Memory::Shared(_)) => At::Affine(value),
+            (Lane::Affine(value), Memory::Param(_) | Memory::Shared(_) | Memory::Table(_)) => {
+                At::Affine(value)
+            }
             _ => At::Column(self.operand((at, 0))),
         }
     }
@@ -42,6 +44,7 @@ impl Lower<'_> {
                     len: self.function.locals[array].len as usize,
                 }
             }
+            Memory::Table(table) => Target::Table(table.into()),
         };
         Box::new(Access {
             target,

@@ -22,7 +22,9 @@ use millstream_ir::DType;
 use millstream_ir::ssa::{Axis, Block, Function, Position, Stmt, ValueId};
 use millstream_loops::level::Level;
 
-use crate::code::{Affine, Code, Loops, Operand, Place, Reference, Step, Steps, Test, UNPLACED};
+use crate::code::{
+    Affine, Code, Constants, Loops, Operand, Place, Reference, Step, Steps, Test, UNPLACED,
+};
 use crate::kernels;
 use crate::survey::{Survey, survey};
 
@@ -164,6 +166,7 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         loops: loops(lower.level, shape[0]),
         steps,
         leaves: lower.leaves,
+        tables: function.tables.iter().map(Constants::of).collect(),
         scalars: lower.scalars.len(),
         constants: lower
             .constants

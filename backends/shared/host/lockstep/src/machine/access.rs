@@ -28,6 +28,16 @@ impl Machine<'_> {
                 size,
                 shared: false,
             },
+            Target::Table(table) => {
+                let table = &self.code.tables[table];
+                Memory {
+                    // Only loads: the verifier refuses stores to tables.
+                    pointer: table.words.as_ptr().cast_mut().cast(),
+                    len: table.len,
+                    size,
+                    shared: false,
+                }
+            }
             Target::Local { start, len } => Memory {
                 // SAFETY: the array lies in the region of locals.
                 pointer: unsafe { self.locals.add(start * self.code.chunk) },
