@@ -424,6 +424,10 @@ pub fn nested(results: &mut [i32]) {
     results[at + 4] = pairs[0].0 + pairs[1].0 + pairs[0].1 as i32;
     results[at + 5] = (a.len() + b[0].len() + STENCIL[1].len()) as i32;
     results[at + 6] = STENCIL[(i % 3) as usize][1];
+    let chosen = if i % 2 == 0 { hits[2] } else { hits[0] };
+    let (first, second) = (hits[3], hits[1]);
+    let other = if i > 20 { first } else { second };
+    results[at + 6] += 10 * (chosen.next[1] + other.value) as i32;
 }
 
 /// The first bytes of a sequence, and its halves and steps.
@@ -526,7 +530,8 @@ pub fn nested_match(device: &Device) -> Checked {
             5 + i,
             3 * i + 1 + 3 * i + 2,
             9,
-            STENCIL[(i % 3) as usize][1],
+            STENCIL[(i % 3) as usize][1]
+                + 10 * (if i % 2 == 0 { 5 + i } else { 0 } + if i > 20 { 6 + i } else { 1 }),
         ]
     };
     let expected: Vec<i32> = (0..50).flat_map(of).collect();

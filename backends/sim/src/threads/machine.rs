@@ -366,11 +366,12 @@ impl Machine<'_> {
         let len = self.len(memory);
         let line = || self.code.line(thread.at);
         if first.saturating_add(lanes.into()) > len {
+            let each = self.code.function.each(memory);
             return Err(Box::new(KernelMistake::OutOfBounds {
                 memory: self.name(memory),
-                index,
+                index: index.div_euclid(each.into()),
                 lanes,
-                len,
+                len: len / each as usize,
                 line: line(),
             }));
         }
@@ -418,7 +419,7 @@ impl Machine<'_> {
             first: self.site(races, earlier.0, earlier.1),
             second: self.site(races, kind, access),
             memory: self.name(memory),
-            index,
+            index: index / self.code.function.each(memory) as usize,
         }))
     }
 

@@ -253,6 +253,12 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         access: Access,
         typed: Typed,
     ) -> Result<(), Box<Error>> {
+        const {
+            assert!(
+                size_of::<T>().is_multiple_of(T::WORD.size()),
+                "an element consists of whole words"
+            );
+        };
         let binding = handle.binding(access);
         let Some(spec) = self.bindings.next() else {
             return Err(surplus(self.kernel, ArgumentCount::BINDING));

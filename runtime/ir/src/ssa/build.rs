@@ -30,9 +30,17 @@ impl Builder {
             dtype,
             mode,
             len: None,
+            each: 1,
         };
         let place = self.add(|f| &mut f.params, param);
         MemoryRef::new(self, Memory::Param(place), dtype)
+    }
+
+    /// Makes messages count this many elements of a buffer as one.
+    pub fn count_each(&self, memory: MemoryRef<'_>, each: u32) {
+        if let Some(Memory::Param(param)) = self.checked_memory(memory) {
+            self.change(|function| function.params[usize::from(param)].each = each);
+        }
     }
 
     /// Returns the number of elements, `u64`. That of a buffer is a launch word, `{name}_len`, which the first call adds.

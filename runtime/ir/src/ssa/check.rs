@@ -68,7 +68,15 @@ impl Function {
     }
 
     fn check_lens(&self) -> Result<(), ProgramError> {
-        for Param { name, len, .. } in &self.params {
+        for Param {
+            name, len, each, ..
+        } in &self.params
+        {
+            if *each == 0 {
+                return Err(ProgramError::new(format!(
+                    "messages count each 0 elements of `{name}` as one: write at least 1"
+                )));
+            }
             let len = len.map(|len| self.scalars.get(usize::from(len)).ok_or(len));
             let why = match len {
                 None if self.checked => format!(

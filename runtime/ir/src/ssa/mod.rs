@@ -114,6 +114,8 @@ pub struct Param {
     pub mode: BufferMode,
     /// The launch word, `u64`, with the number of its elements.
     pub len: Option<u16>,
+    /// The number of elements that the author's code has as one, such as a struct: messages count those.
+    pub each: u32,
 }
 
 /// A launch word.
@@ -358,6 +360,14 @@ impl Function {
             tables: Vec::new(),
             values: Vec::new(),
             body: Block::new(),
+        }
+    }
+
+    /// Returns the number of elements that messages count as one.
+    pub fn each(&self, memory: Memory) -> u32 {
+        match memory {
+            Memory::Param(index) => self.params[usize::from(index)].each,
+            _ => 1,
         }
     }
 

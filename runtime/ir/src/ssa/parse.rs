@@ -83,11 +83,16 @@ impl Reader<'_> {
                         self.scanner.expect("]")?;
                         lens.push((self.function.params.len(), len));
                     }
+                    let each = match self.scanner.take("each") {
+                        true => self.scanner.number("a number of elements")?,
+                        false => 1,
+                    };
                     self.function.params.push(Param {
                         name,
                         dtype,
                         mode,
                         len: None,
+                        each,
                     });
                 }
                 (None, "scalar") => self.function.scalars.push(Scalar { name, dtype }),

@@ -215,9 +215,13 @@ impl fmt::Display for Function {
                 .len
                 .map(|len| (self.scalars.get(usize::from(len)), len))
             {
-                None => writeln!(f)?,
-                Some((Some(scalar), _)) => writeln!(f, "[{}]", scalar.name)?,
-                Some((None, len)) => writeln!(f, "[{len}]")?,
+                None => {}
+                Some((Some(scalar), _)) => write!(f, "[{}]", scalar.name)?,
+                Some((None, len)) => write!(f, "[{len}]")?,
+            }
+            match param.each {
+                1 => writeln!(f)?,
+                each => writeln!(f, " each {each}")?,
             }
         }
         for scalar in &self.scalars {

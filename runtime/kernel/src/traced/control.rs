@@ -36,6 +36,11 @@ pub fn branch<'k, R: Traced<'k>>(
     result.load()
 }
 
+/// `a` if the condition holds, otherwise `b`. Both were computed.
+pub fn choose<'k, R: Traced<'k>>(k: Tracer<'k>, condition: V<'k, bool>, a: R, b: R) -> R {
+    R::choose(k, condition, a, b)
+}
+
 /// `a && b`, where `b` is computed only if `a` holds.
 pub fn all<'k>(k: Tracer<'k>, a: V<'k, bool>, b: impl FnOnce() -> V<'k, bool>) -> V<'k, bool> {
     branch(k, a, b, || lit(k, false))

@@ -20,8 +20,8 @@ pub use array::{Array, array, filled};
 pub use atomics::Atomics;
 pub(crate) use control::trace;
 pub use control::{
-    Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, helper,
-    repeat, when, while_loop,
+    Exit, all, any, branch, call, choose, for_inclusive, for_range, for_reversed, for_steps,
+    helper, repeat, when, while_loop,
 };
 pub use functions::*;
 pub use gate::{Gate, size_of_output};

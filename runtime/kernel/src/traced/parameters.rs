@@ -2,6 +2,7 @@
 
 use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
+use millstream_ir::ssa::MemoryRef;
 
 use super::{
     AtomicBuffer, Buffer, BufferMut, Kind, Of, Place, Tracer, V, add, and, lt, mul, position,
@@ -9,14 +10,22 @@ use super::{
 use crate::number::Number;
 
 impl<'k> Tracer<'k> {
+    fn param<T: Kind>(self, name: &str, mode: BufferMode) -> MemoryRef<'k> {
+        let memory = self.builder.param(name, T::WORD, mode);
+        let each = T::BYTES / T::WORD.size();
+        self.builder
+            .count_each(memory, u32::try_from(each).unwrap_or(u32::MAX));
+        memory
+    }
+
     /// Adds a buffer that the kernel reads.
     pub fn buffer<T: Kind>(self, name: &str) -> Buffer<'k, T> {
-        Buffer::new(self.builder.read(name, T::WORD))
+        Buffer::new(self.param::<T>(name, BufferMode::Read))
     }
 
     /// Adds a buffer that the kernel stores to.
     pub fn buffer_mut<T: Kind>(self, name: &str, mode: BufferMode) -> BufferMut<'k, T> {
-        BufferMut::new(self.builder.param(name, T::WORD, mode))
+        BufferMut::new(self.param::<T>(name, mode))
     }
 
     /// Adds a buffer of atomics.

@@ -8,6 +8,7 @@ use millstream_ir::DType;
 use millstream_ir::ssa::{Builder, MemoryRef, Val, Var};
 
 use super::words::Words;
+use super::{branch, select};
 use crate::number::Scalar;
 
 /// The constant arrays, by the type and the bits of their words.
@@ -160,6 +161,11 @@ pub trait Traced<'k>: Copy {
     /// Sets a variable to what was loaded, or is no variable.
     fn assign(self, value: Self);
 
+    /// Returns `a` if a condition holds, otherwise `b`.
+    fn choose(k: Tracer<'k>, condition: V<'k, bool>, a: Self, b: Self) -> Self {
+        branch(k, condition, || a, || b)
+    }
+
     /// Returns a new variable that holds this.
     fn fresh(self, k: Tracer<'k>) -> Self {
         let variable = Self::unset(k);
@@ -183,6 +189,10 @@ impl<'k, T: Scalar> Traced<'k> for V<'k, T> {
             Place::Variable(_) | Place::Element(..) => Self::new(self.val()),
             _ => self,
         }
+    }
+
+    fn choose(_: Tracer<'k>, condition: V<'k, bool>, a: Self, b: Self) -> Self {
+        select(condition, a, b)
     }
 
     fn assign(self, value: Self) {

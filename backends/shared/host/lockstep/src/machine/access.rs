@@ -73,7 +73,9 @@ impl Machine<'_> {
     #[cold]
     fn out_of_bounds(&self, access: &Access, memory: Memory, index: i64) -> ! {
         let (name, site) = self.site(access);
-        let (last, len) = (index.saturating_add(access.lanes as i64), memory.len);
+        let each = self.code.function.each(access.memory);
+        let (index, len) = (index.div_euclid(each.into()), memory.len / each as usize);
+        let last = index.saturating_add(access.lanes as i64);
         let access = match access.lanes {
             1 => index.to_string(),
             _ => format!("{index}..{last}"),
