@@ -66,11 +66,11 @@ fn realized_buffer_releases_its_operands() {
 }
 
 #[test]
-fn chain_of_200_000_operations_needs_no_stack() {
+fn chain_of_40_000_operations_needs_no_stack() {
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [64]);
     let mut y = x.clone();
-    for _ in 0..100_000 {
+    for _ in 0..20_000 {
         y = (y + 1.0).abs();
     }
     let schedule = Schedule::create_one(&y).unwrap();

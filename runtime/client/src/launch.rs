@@ -227,7 +227,8 @@ impl Stream {
     }
 
     /// Submits a launch, after a check of its count. A count that the device reads is its last binding.
-    #[inline(always)]
+    // Unoptimized programs have one copy for all types of arguments: they build in less time.
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn submit_launch(
         &self,
         kernel: &KernelHandle,

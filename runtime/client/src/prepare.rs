@@ -51,18 +51,14 @@ impl Stream {
     ) -> Result<&KernelHandle, Error> {
         match self.device().prepared.find(TypeId::of::<K>()) {
             Some(kernel) => Ok(kernel),
-            None => self.prepare(TypeId::of::<K>(), define),
+            None => self.prepare(TypeId::of::<K>(), define()?),
         }
     }
 
     #[cold]
-    fn prepare(
-        &self,
-        key: TypeId,
-        define: impl FnOnce() -> Result<Kernel, Error>,
-    ) -> Result<&KernelHandle, Error> {
+    fn prepare(&self, key: TypeId, kernel: Kernel) -> Result<&KernelHandle, Error> {
         let device = self.device();
-        let kernel = device.prepare(define()?)?;
+        let kernel = device.prepare(kernel)?;
         Ok(device.prepared.add(key, kernel))
     }
 }

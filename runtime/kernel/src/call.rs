@@ -84,25 +84,52 @@ pub fn length<T: Stored>(buffer: &Handle<T>) -> u64 {
 /// # Errors
 /// The program is invalid, such as a barrier that only some threads may reach.
 pub fn program<D: Definition>() -> Result<Function, ProgramError> {
-    let builder = Builder::new(D::NAME, D::THREADS);
-    builder.file(D::FILE);
-    if D::CHECKED {
-        builder.check_bounds();
+    Text::of::<D>().program()
+}
+
+/// What a definition says, without its type: one function makes the kernels of all.
+struct Text {
+    name: &'static str,
+    file: &'static str,
+    threads: [u32; 3],
+    checked: bool,
+    trace: fn(Tracer<'_>),
+    native: fn() -> Option<Native>,
+}
+
+impl Text {
+    fn of<D: Definition>() -> Self {
+        Self {
+            name: D::NAME,
+            file: D::FILE,
+            threads: D::THREADS,
+            checked: D::CHECKED,
+            trace: D::trace,
+            native: D::native,
+        }
     }
-    crate::traced::trace(&builder, D::trace);
-    builder.build()
+
+    fn program(&self) -> Result<Function, ProgramError> {
+        let builder = Builder::new(self.name, self.threads);
+        builder.file(self.file);
+        if self.checked {
+            builder.check_bounds();
+        }
+        crate::traced::trace(&builder, self.trace);
+        builder.build()
+    }
 }
 
 /// Returns the kernel: the program, and before it plain Rust if the kernel has that form, which the CPU takes.
-fn kernel<D: Definition>() -> Result<Kernel, KernelError> {
+fn kernel(text: &Text) -> Result<Kernel, Error> {
     let refused = |error: ProgramError| KernelError::Compile {
-        kernel: D::NAME.into(),
+        kernel: text.name.into(),
         log: error.to_string(),
     };
-    let program = Arc::new(Program::Ssa(program::<D>().map_err(refused)?));
+    let program = Arc::new(Program::Ssa(text.program().map_err(refused)?));
     let buffers = program.buffers();
-    let kernel = Kernel::from_program(D::NAME, program).map_err(refused)?;
-    Ok(match D::native() {
+    let kernel = Kernel::from_program(text.name, program).map_err(refused)?;
+    Ok(match (text.native)() {
         // What threads print only the program knows.
         Some(native) if native.bindings == buffers && !kernel.prints() => {
             let native = Source::Native(native.kernel);
@@ -240,5 +267,5 @@ pub fn prepare<D: Definition>(stream: &Stream) -> Result<KernelHandle, Error> {
 
 #[inline]
 fn prepared<D: Definition>(stream: &Stream) -> Result<&KernelHandle, Error> {
-    stream.prepared::<D::Key>(|| kernel::<D::Key>().map_err(Error::from))
+    stream.prepared::<D::Key>(|| kernel(&Text::of::<D::Key>()))
 }

@@ -175,7 +175,8 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     ///
     /// # Errors
     /// If the signature declares a different number.
-    #[inline(always)]
+    // Unoptimized programs have one copy of this and of `bind`: they build in less time.
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn new(
         (kernel, device): (&'a KernelHandle, &'a DeviceShared),
         packed: &'a mut Packed,
@@ -246,7 +247,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         self.bind(handle, access, Typed::No)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn bind<T: Stored>(
         &mut self,
         handle: &'h Handle<T>,

@@ -128,7 +128,20 @@ impl Recorder<'_> {
         stream.pack(kernel, given, &mut packed, |writer| {
             write(&mut writer.recorded_by(recorded))
         })?;
-        stream.check_count(kernel, &count, || packed.bindings())?;
+        self.record_packed(kernel, count, packed, slots)
+    }
+
+    fn record_packed(
+        &mut self,
+        kernel: &KernelHandle,
+        count: CubeCount,
+        mut packed: Packed,
+        slots: Vec<ScalarSlot>,
+    ) -> Result<(), Error> {
+        let check = self
+            .stream
+            .check_count(kernel, &count, || packed.bindings());
+        check?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);
         if matches!(count, CubeCount::Static(x, y, z) if [x, y, z].contains(&0)) {

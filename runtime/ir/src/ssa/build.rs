@@ -2,7 +2,9 @@
 
 use super::builder::Len;
 use super::handles::{MemoryRef, Operand, Val, Var};
-use super::{Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Table, Type};
+use super::{
+    Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Table, Type, ValueId,
+};
 use crate::DType;
 use crate::nest::BufferMode;
 
@@ -185,14 +187,21 @@ impl Builder {
     }
 
     fn loop_of<'k>(&'k self, bounds: [Operand<'k>; 3], unroll: bool, body: impl FnOnce(Val<'k>)) {
-        let [start, end, step] =
-            bounds.map(|bound| self.checked_id(bound.typed(self, DType::I64.into())));
+        let (index, bounds) = self.loop_index(bounds);
+        self.block(|| body(Val::new(self, index, DType::I64.into())));
+        self.push_loop(index, bounds, unroll);
+    }
+
+    fn loop_index<'k>(&'k self, bounds: [Operand<'k>; 3]) -> (ValueId, [ValueId; 3]) {
         let of = DType::I64.into();
-        let index_id = self.fresh_id(of);
-        let index = Val::new(self, index_id, of);
-        let body = self.block(|| body(index));
+        let bounds = bounds.map(|bound| self.checked_id(bound.typed(self, of)));
+        (self.fresh_id(of), bounds)
+    }
+
+    fn push_loop(&self, index: ValueId, bounds: [ValueId; 3], unroll: bool) {
+        let ([start, end, step], body) = (bounds, self.take_block());
         self.push(Stmt::For {
-            index: index_id,
+            index,
             start,
             end,
             step,
@@ -203,7 +212,12 @@ impl Builder {
 
     /// Adds a block that is repeated until [`Builder::break_`] or [`Builder::return_`] leaves it.
     pub fn loop_(&self, body: impl FnOnce()) {
-        let body = self.block(body);
+        self.block(body);
+        self.push_repeat();
+    }
+
+    fn push_repeat(&self) {
+        let body = self.take_block();
         self.push(Stmt::Loop { body });
     }
 
@@ -239,8 +253,14 @@ impl Builder {
     /// Adds statements that run if the condition is true, and others that run if it is false.
     pub fn either<'k>(&'k self, condition: Val<'k>, then: impl FnOnce(), otherwise: impl FnOnce()) {
         let condition = self.checked_id(condition);
-        let then = self.block(then);
-        let otherwise = self.block(otherwise);
+        self.block(then);
+        self.block(otherwise);
+        self.push_branch(condition);
+    }
+
+    fn push_branch(&self, condition: ValueId) {
+        let otherwise = self.take_block();
+        let then = self.take_block();
         self.push(Stmt::If {
             condition,
             then,

@@ -47,6 +47,8 @@ struct State {
     function: Function,
     /// The open blocks, innermost last, with the operations that each has computed.
     open: Vec<OpenBlock>,
+    /// The blocks that ended, and whose statements are still to come.
+    closed: Vec<Block>,
     /// The names of arrays and variables, with the last number appended to each.
     names: HashMap<String, u32>,
     /// The line of the source file of what is added now.
@@ -88,6 +90,7 @@ impl Builder {
         let state = State {
             function: Function::begun(name.into(), threads),
             open: vec![OpenBlock::default()],
+            closed: Vec::new(),
             names: HashMap::new(),
             line: 0,
             refused: None,
@@ -157,10 +160,14 @@ impl Builder {
     pub fn elsewhere<R>(&self, add: impl FnOnce() -> R) -> R {
         let line = self.state.borrow().line;
         let result = add();
+        self.back_to(line);
+        result
+    }
+
+    fn back_to(&self, line: u32) {
         if self.state.borrow().line != line {
             self.push(Stmt::Line(line));
         }
-        result
     }
 
     /// Changes the function.
@@ -198,17 +205,32 @@ impl Builder {
         })
     }
 
-    pub(super) fn block(&self, body: impl FnOnce()) -> Block {
+    /// Adds a block that [`Builder::take_block`] returns. It waits with the builder: what has a closure, of which a program
+    /// of users has hundreds of instances, does as little as possible.
+    pub(super) fn block(&self, body: impl FnOnce()) {
+        self.open_block();
+        body();
+        self.close_block();
+    }
+
+    fn open_block(&self) {
         let mut state = self.state.borrow_mut();
         let is_dead = state.is_dead();
         state.open.push(OpenBlock {
             is_dead,
             ..OpenBlock::default()
         });
-        drop(state);
-        body();
-        let open = self.state.borrow_mut().open.pop();
-        open.map_or_else(Block::new, |open| open.body)
+    }
+
+    fn close_block(&self) {
+        let mut state = self.state.borrow_mut();
+        let open = state.open.pop().unwrap_or_default();
+        state.closed.push(open.body);
+    }
+
+    /// Returns the last block that ended.
+    pub(super) fn take_block(&self) -> Block {
+        self.state.borrow_mut().closed.pop().unwrap_or_default()
     }
 
     pub(super) fn push(&self, stmt: Stmt) {

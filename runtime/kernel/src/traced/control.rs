@@ -95,9 +95,17 @@ impl<'k> Tracer<'k> {
 
     /// Adds a loop, and the jumps behind it.
     fn looped(self, add: impl FnOnce()) {
+        self.open_loop();
+        add();
+        self.close_loop();
+    }
+
+    fn open_loop(self) {
         let (label, behind) = (self.label, Vec::new());
         self.loops.borrow_mut().push(Loop { label, behind });
-        add();
+    }
+
+    fn close_loop(self) {
         let ended = self.loops.borrow_mut().pop().unwrap_or_default();
         for Leaves {
             flag,
@@ -356,7 +364,7 @@ pub fn call<'k, R: Traced<'k>>(k: Tracer<'k>, body: impl FnOnce(&Exit<'k, R>) ->
 }
 
 /// Traces a body.
-pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: impl FnOnce(Tracer<'_>)) {
+pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: fn(Tracer<'_>)) {
     let (loops, is_endless) = (RefCell::new(Vec::new()), Cell::new(false));
     let tables = RefCell::default();
     body(Tracer {

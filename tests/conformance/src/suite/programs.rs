@@ -9,7 +9,7 @@ use millstream::{DeviceOptions, Strategy};
 use millstream_testkit::{Program, add};
 
 /// The number of programs for each device.
-const PROGRAMS: u64 = 100;
+const PROGRAMS: u64 = 50;
 
 pub(crate) fn program_on_many_streams_computes_the_same_as_on_one(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_tasks(8));
@@ -32,7 +32,7 @@ pub(crate) fn programs_compute_the_same_with_small_limits(on: On) {
             .flush_every(3)
             .strategy(strategy);
         let rig = on.open_with(options);
-        for seed in 100..100 + PROGRAMS / 4 {
+        for seed in 100..100 + PROGRAMS / 2 {
             let client = rig.client();
             RandomProgram::new(on, &client, seed).run().unwrap();
         }
