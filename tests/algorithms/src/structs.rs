@@ -430,8 +430,8 @@ pub fn nested(results: &mut [i32]) {
     results[at + 6] += 10 * (chosen.next[1] + other.value) as i32;
 }
 
-/// The first bytes of a sequence, and its halves and steps.
-const MANY: usize = 1500;
+/// The first bytes of a sequence, and its halves and steps. Few: lavapipe compiles a store of each.
+const MANY: usize = 300;
 const BYTES: [u8; MANY] = {
     let (mut all, mut at, mut now) = ([0; MANY], 0, 1_u32);
     while at < MANY {
@@ -449,9 +449,9 @@ const HALVES: [f32; MANY] = {
     }
     all
 };
-const STEPS: [(u32, bool); 300] = {
-    let (mut all, mut at) = ([(0, false); 300], 0);
-    while at < 300 {
+const STEPS: [(u32, bool); 30] = {
+    let (mut all, mut at) = ([(0, false); 30], 0);
+    while at < 30 {
         all[at] = (7 * at as u32, BYTES[at] > 99);
         at += 1;
     }
@@ -463,7 +463,7 @@ const STEPS: [(u32, bool); 300] = {
 pub fn lookups(x: &[u32], results: &mut [f32]) {
     let i = thread();
     let at = x[i] as usize % MANY;
-    let step = STEPS[at % 300];
+    let step = STEPS[at % 30];
     results[i] = BYTES[at] as f32 + HALVES[MANY - 1 - at] + step.0 as f32;
     if step.1 {
         results[i] += 0.25;
@@ -476,7 +476,7 @@ pub fn lookups_of_cubes(x: &[u32], results: &mut [f32]) {
     let i = thread();
     if i < x.len() {
         let at = x[i] as usize % MANY;
-        let step = STEPS[at % 300];
+        let step = STEPS[at % 30];
         results[i] = BYTES[at] as f32 + HALVES[MANY - 1 - at] + step.0 as f32;
         if step.1 {
             results[i] += 0.25;
@@ -495,7 +495,7 @@ pub fn lookups_match(device: &Device) -> Checked {
         .collect();
     let of = |x: &u32| {
         let at = *x as usize % MANY;
-        let (step, more) = STEPS[at % 300];
+        let (step, more) = STEPS[at % 30];
         f32::from(BYTES[at]) + HALVES[MANY - 1 - at] + step as f32 + if more { 0.25 } else { 0.0 }
     };
     let expected: Vec<f32> = x.iter().map(of).collect();
