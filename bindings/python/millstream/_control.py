@@ -19,13 +19,14 @@ from millstream._branches import and_, branch, chain, choose, not_, or_
 from millstream._frames import Frame
 from millstream._join import truth, undefined, use
 from millstream._loops import For, While, range_
+from millstream._say import assertion, say_values
 from millstream._trace import current
 from millstream._types import counter
 from millstream._values import Value
 
 __all__ = [
-    "For", "Frame", "While", "and_", "branch", "call", "chain", "choose", "not_", "or_", "range_", "typed", "undefined",
-    "use",
+    "For", "Frame", "While", "and_", "assert_", "branch", "call", "chain", "choose", "not_", "or_", "range_", "typed",
+    "undefined", "use",
 ]  # fmt: skip
 
 
@@ -72,13 +73,22 @@ def _unary(op: str, function: Any) -> Callable[..., Any]:
     return lambda *values: current().unary(op, values[0]) if _is_traced(*values[:1]) else function(*values)
 
 
+def _print(*values: Any, **options: Any) -> None:
+    say_values(current(), values, **options)
+
+
+def assert_(condition: Any, message: Callable[[], Any] | None, text: str) -> None:
+    """``assert condition, message``."""
+    assertion(current(), condition, message, text)
+
+
 def _pow(a: Any, b: Any) -> Any:
     return a**b if _is_traced(a, b) else math.pow(a, b)
 
 
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     builtins.min: _extreme("min", builtins.min), builtins.max: _extreme("max", builtins.max), len: _len, int: _int,
-    bool: _bool, math.pow: _pow, math.fabs: _unary("abs", math.fabs),
+    bool: _bool, print: _print, math.pow: _pow, math.fabs: _unary("abs", math.fabs),
     **{
         getattr(math, name): _unary(name, getattr(math, name))
         for name in ("sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "floor", "ceil")

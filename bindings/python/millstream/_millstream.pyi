@@ -714,6 +714,12 @@ class Stream:
     def sync(self) -> Pending[None]:
         """Returns an answer that arrives once all tasks added so far have completed."""
 
+    def printed(self) -> Pending[list[str]]:
+        """Returns an answer with what the kernels of all tasks added so far have printed, in order, each line once:
+        `saxpy thread 17 (kernels.py:8): x = 3.0`. A task has at most 1,000 lines, those of its first threads. The CPU and
+        the simulator print; other devices refuse to prepare a kernel that does.
+        """
+
     def profile(self) -> ProfileScope:
         """Starts a profile of all tasks that any thread submits to this stream, until it is ended.
 

@@ -35,7 +35,6 @@ for _name in __future__.all_feature_names:
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 _REFUSED: dict[type[ast.AST], str] = {
-    ast.Assert: "a kernel has no `assert`; store a flag in an array, and check it on the host",
     ast.Try: "a kernel has no `try`: nothing raises an exception on a device",
     ast.TryStar: "a kernel has no `try`: nothing raises an exception on a device",
     ast.Yield: "a kernel has no `yield`", ast.YieldFrom: "a kernel has no `yield`", ast.Await: "a kernel has no `await`",
@@ -373,6 +372,13 @@ class _Function(ast.NodeTransformer):
             return ast.copy_location(ast.Assign([self.visit(node.target)], self.visit(node.value)), node)
         text = f"{node.target.id} = __ms__.typed(lambda: <ANNOTATION>, <VALUE>)"
         return _made(text, node, ANNOTATION=node.annotation, VALUE=self.visit(node.value))
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        if not __debug__:
+            return ast.copy_location(ast.Pass(), node)
+        text = ast.unparse(node.test)
+        message = ast.Constant(None) if node.msg is None else self.delayed(node.msg)
+        return _made(f"__ms__.assert_(<TEST>, <MESSAGE>, {text!r})", node, TEST=self.visit(node.test), MESSAGE=message)
 
     # Expressions.
 

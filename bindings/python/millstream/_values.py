@@ -187,6 +187,11 @@ class Value:
     def __array_function__(self, function: Any, *_: Any) -> NoReturn:
         raise self._builder.not_traced(function)
 
+    def __format__(self, spec: str) -> str:
+        from millstream._say import mark
+
+        return mark(self._builder, self, spec)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} %{self._number} of kernel {self._builder.name}>"
 

@@ -29,8 +29,8 @@ from millstream._values import Value
 __all__ = [
     "Axis", "Range", "Var", "barrier", "bits", "cast", "ceil", "constant", "cos", "count", "cube", "cubes", "div", "erf",
     "exp", "floor", "fma", "index", "local", "log", "max", "min", "otherwise", "position", "random", "range", "reduce",
-    "reduce_row", "rem", "select", "shared", "sin", "sqrt", "static_range", "tanh", "thread", "threads", "unrolled",
-    "var", "when", "where",
+    "reduce_subgroup", "rem", "select", "shared", "shuffle", "shuffle_down", "shuffle_up", "shuffle_xor", "sin", "sqrt",
+    "static_range", "tanh", "thread", "threads", "unrolled", "var", "when", "where",
 ]  # fmt: skip
 
 V = TypeVar("V", bound=Value)
@@ -380,9 +380,10 @@ def reduce(value: V, op: Reduction) -> V:
     return _reduce("cube", value, op)
 
 
-def reduce_row(value: V, op: Reduction) -> V:
-    """Reduces the values of the threads that differ along x alone. All threads of the cube must reach it."""
-    return _reduce("row", value, op)
+def reduce_subgroup(value: V, op: Reduction, width: int = 32) -> V:
+    """Reduces the values of a subgroup: of `width` neighbours along x, a power of two up to 32 that divides the threads of
+    the cube along x. All threads of the cube must reach it. The results are the same on every device."""
+    return _reduce(f"subgroup {width}", value, op)
 
 
 def _reduce(scope: str, value: V, op: Reduction) -> V:
@@ -392,3 +393,29 @@ def _reduce(scope: str, value: V, op: Reduction) -> V:
     return builder.value(type(value), f"reduce {scope} {op} %{builder.number_of(value)}", pure=False)
 
 
+def shuffle(value: V, lane: Integer, width: int = 32) -> V:
+    """Returns the value of the thread with this number in the subgroup of `width` neighbours along x; the thread's own
+    value if there is none. All threads of the cube must reach it."""
+    return _shuffle("lane", value, lane, width)
+
+
+def shuffle_xor(value: V, mask: Integer, width: int = 32) -> V:
+    """As `shuffle`, from the thread whose number in the subgroup has these bits flipped."""
+    return _shuffle("xor", value, mask, width)
+
+
+def shuffle_down(value: V, delta: Integer, width: int = 32) -> V:
+    """As `shuffle`, from the thread whose number in the subgroup is greater by `delta`."""
+    return _shuffle("down", value, delta, width)
+
+
+def shuffle_up(value: V, delta: Integer, width: int = 32) -> V:
+    """As `shuffle`, from the thread whose number in the subgroup is less by `delta`."""
+    return _shuffle("up", value, delta, width)
+
+
+def _shuffle(how: str, value: V, by: Integer, width: int) -> V:
+    builder = current()
+    value = builder.settled(value)
+    numbers = f"%{builder.number_of(value)} %{builder.position(by)._number}"
+    return builder.value(type(value), f"shuffle {how} {width} {numbers}", pure=False)

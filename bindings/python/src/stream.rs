@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use millstream::{DType, Error, Handle, Returned};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::arguments::{count_of, pack};
 use crate::buffer::Buffer;
@@ -309,6 +309,22 @@ impl Stream {
             .submitter
             .submit(py, |stream| stream.sync().submitted())?;
         Ok(Pending::nothing(pending).with_cancel(self.request.clone()))
+    }
+
+    /// `() -> Pending[list[str]]`
+    ///
+    /// Returns an answer with what the kernels of all tasks added so far have printed, in order, each line once:
+    /// `saxpy thread 17 (kernels.py:8): x = 3.0`. A task has at most 1,000 lines, those of its first threads. The CPU and
+    /// the simulator print; other devices refuse to prepare a kernel that does.
+    fn printed(&self, py: Python<'_>) -> PyResult<Pending> {
+        let pending = self
+            .submitter
+            .submit(py, |stream| stream.printed().submitted())?;
+        let pending = Pending::new(pending, |lines| {
+            let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
+            Box::new(move |py| Ok(PyList::new(py, &lines)?.into_any().unbind()))
+        });
+        Ok(pending.with_cancel(self.request.clone()))
     }
 
     /// `() -> ProfileScope`

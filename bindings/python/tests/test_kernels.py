@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import millstream as ms
 import numpy as np
@@ -205,6 +205,80 @@ def test_cubes_share_memory_and_reduce(device: ms.Device, stream: ms.Stream) -> 
     stream.launch(device.kernel(reverse_and_sum), 4, source, turned, sums)
     assert np.array_equal(stream.read(turned).wait(), x.reshape(4, 64)[:, ::-1].ravel())
     assert np.array_equal(stream.read(sums).wait(), x.reshape(4, 64).sum(axis=1))
+
+
+def test_subgroups_reduce_and_exchange_values(device: ms.Device, stream: ms.Stream) -> None:
+    @ms.kernel(threads=64)
+    def exchange(x: ms.Read[ms.i32], y: ms.Update2D[ms.i32]) -> None:
+        i = ir.position()
+        value = x[i]
+        y[0, i] = ir.reduce_subgroup(value, "sum", 8)
+        y[1, i] = ir.shuffle(value, 3, 8)
+        y[2, i] = ir.shuffle_xor(value, 1, 8)
+        y[3, i] = ir.shuffle_down(value, 2, 8)
+        y[4, i] = ir.shuffle_up(value, 2, 8)
+
+    x = np.random.default_rng(1).integers(-1000, 1000, 128).astype(np.int32)
+    out = stream.zeros((5, 128), ms.i32)
+    stream.launch(device.kernel(exchange), 2, stream.create(x), out)
+    groups, lane = x.reshape(16, 8), np.arange(8)
+    expected = [
+        np.repeat(groups.sum(axis=1), 8), np.repeat(groups[:, 3], 8), groups[:, lane ^ 1].ravel(),
+        groups[:, np.where(lane < 6, lane + 2, lane)].ravel(), groups[:, np.where(lane < 2, lane, lane - 2)].ravel(),
+    ]  # fmt: skip
+    assert np.array_equal(stream.read(out).wait(), expected)
+
+
+@ms.function
+def say_far(place: ms.i64, value: ms.f32) -> None:
+    print("far:", place, value, sep=" ")
+
+
+@ms.kernel(threads=4)
+def says(x: ms.Read[ms.f32], n: ms.u32) -> None:
+    i = ms.position()
+    if x[i] > 1.0:
+        print(f"{i}: {x[i]:.2f} of {n:>4}, 100%1 {{\"quoted\\}}", x[i] > 1.5)
+    elif i == 0:
+        say_far(i, x[i])
+
+
+def test_threads_print_lines(device: ms.Device, stream: ms.Stream) -> None:
+    stream.launch(device.kernel(says), 1, stream.create([1.0, 1.25, 2.0, -1.0], ms.f32), 7)
+    lines = stream.printed().wait()
+    assert [text.split("): ", 1)[1] for text in lines] == [
+        "far: 0 1.0", '1: 1.25 of    7, 100%1 {"quoted\\} false', '2: 2.00 of    7, 100%1 {"quoted\\} true',
+    ]  # fmt: skip
+    assert lines[1].startswith("says thread 1 (") and "test_kernels.py:" in lines[1]
+    assert stream.printed().wait() == []
+
+
+def test_a_print_has_no_file_and_no_end() -> None:
+    def partial(x: ms.Read[ms.f32]) -> None:
+        print(x[0], end="")
+
+    with pytest.raises(ms.TraceError, match="`print` takes no `end` and no `file`"):
+        ms.kernel(partial)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "sim"])
+def test_a_failed_assertion_names_its_line_and_values(backend: Literal["cpu", "sim"]) -> None:
+    @ms.kernel(threads=4)
+    def roots(x: ms.Read[ms.f32], y: ms.Update[ms.f32]) -> None:
+        i = ms.position()
+        assert x.size > 0 and x[i] >= 0.0, f"x[{i}] is {x[i]}"
+        y[i] = ir.sqrt(x[i])
+
+    with ms.Device(backend) as device:
+        stream, prepared = device.stream(), device.kernel(roots)
+        y = stream.zeros(4, ms.f32)
+        stream.launch(prepared, 1, stream.create([1.0, 4.0, 9.0, 16.0], ms.f32), y)
+        assert stream.read(y).wait().tolist() == [1.0, 2.0, 3.0, 4.0]
+        stream.launch(prepared, 1, stream.create([1.0, -4.0, 9.0, 16.0], ms.f32), y)
+        with pytest.raises(ms.TaskFailed) as failed:
+            stream.read(y).wait()
+        assert "assertion `x.size > 0 and x[i] >= 0.0` fails: x[1] is -4.0" in str(failed.value)
+        assert "test_kernels.py:" in str(failed.value)
 
 
 def test_atomic_additions_count(device: ms.Device, stream: ms.Stream) -> None:

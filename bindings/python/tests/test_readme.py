@@ -37,7 +37,7 @@ def test_an_example_of_the_readme(example: str, tmp_path: Path) -> None:
 
 
 def test_the_readme_has_examples_of_kernels_and_graphs() -> None:
-    assert len(EXAMPLES) == 2 and len(OF_GUIDE) == 2
+    assert len(EXAMPLES) == 2 and len(OF_GUIDE) == 3
 
 
 def test_the_example_of_the_package(tmp_path: Path) -> None:

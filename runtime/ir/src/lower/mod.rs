@@ -29,7 +29,7 @@
 //!  pass 0       best = -inf                    best = -inf
 //!               best = max(best, x[0])         best = max(best, x[1])
 //!               best = max(best, x[2])         best = max(best, x[3])
-//!  meeting      m = reduce row max best        m = reduce row max best        both have the maximum of the row
+//!  meeting      m = reduce subgroup max        m = reduce subgroup max        both have the maximum of the row
 //!  pass 1       y[0] = x[0] - m                y[1] = x[1] - m                x is loaded again
 //!               y[2] = x[2] - m                y[3] = x[3] - m
 //! ```

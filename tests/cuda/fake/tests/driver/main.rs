@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../../src/access.rs"]
+#[allow(dead_code, reason = "for its tests")]
+mod access;
 mod checks;
+#[path = "../../src/clock.rs"]
+#[allow(dead_code, reason = "for its tests")]
+mod clock;
 mod graphs;
 mod kernels;
 mod launches;
