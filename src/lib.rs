@@ -106,7 +106,8 @@ pub use millstream_kernel::kernel;
 pub use millstream_kernel::number::{Float, Int, Number};
 pub use millstream_protocol::{
     Access, AllocationMode, CancelToken, Cube, CubeShape, DeviceOptions, DeviceProperties, Element,
-    Health, Kernel, MemoryOptions, Metadata, NativeArgs, Priority, Source, Strategy, bf16, f16,
+    Health, Kernel, MemoryOptions, Metadata, NativeArgs, Priority, Source, Stored, Strategy, bf16,
+    f16,
 };
 
 // Errors and failures.

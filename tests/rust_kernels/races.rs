@@ -372,3 +372,84 @@ fn access_out_of_bounds_names_the_element_and_the_line(#[case] is_sim: bool) {
             .all(|found| found.to_string().contains(&message))
     );
 }
+
+/// A cell of a row.
+#[kernel]
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Cell {
+    weight: f32,
+    next: [u32; 2],
+}
+
+#[kernel]
+fn beyond_cells(cells: &mut [Cell]) {
+    let i = thread() + 1;
+    cells[i].next[1] += 1; // beyond_cells: store
+}
+
+/// The same where threads work together, which the CPU runs as a program.
+#[kernel(cube = 4)]
+fn beyond_cells_of_cubes(cells: &mut [Cell]) {
+    let i = thread() + 1;
+    cells[i].next[1] += 1; // beyond_cells_of_cubes: store
+}
+
+#[kernel]
+fn neighbour_cells(cells: &mut [Cell]) {
+    let i = thread();
+    cells[i].weight = 1.0; // neighbour_cells: own
+    cells[(i + 1) % cells.len()].weight = 2.0; // neighbour_cells: other
+}
+
+/// Returns cells.
+fn cells(stream: &Stream) -> Handle<Cell> {
+    let cell = Cell {
+        weight: 0.0,
+        next: [0; 2],
+    };
+    stream.create(&[cell; 20]).unwrap()
+}
+
+#[rstest]
+fn access_out_of_bounds_counts_structs(
+    #[values(false, true)] is_sim: bool,
+    #[values(false, true)] in_cubes: bool,
+) {
+    let device = match is_sim {
+        true => Device::open(Sim::seed(3)),
+        false => Device::open(millstream::Cpu::default()),
+    };
+    let device = device.unwrap();
+    let stream = device.new_stream();
+    let mut all = cells(&stream);
+    match in_cubes {
+        true => beyond_cells_of_cubes(&mut all).launch(&stream, 20),
+        false => beyond_cells(&mut all).launch(&stream, 20),
+    }
+    .unwrap();
+    let error = format!("{:?}", stream.read(&all).wait().map(drop).unwrap_err());
+    assert!(
+        error.contains("`cells[20]` is out of bounds, `cells` has 20 elements"),
+        "{error}"
+    );
+}
+
+#[test]
+fn race_names_the_struct() {
+    let sim = Sim::seed(3);
+    let findings = sim.findings();
+    let device = Device::open(sim).unwrap();
+    let stream = device.new_stream();
+    let mut all = cells(&stream);
+    neighbour_cells(&mut all).launch(&stream, 20).unwrap();
+    assert!(stream.read(&all).wait().is_err());
+    drop((stream, device));
+    let found = findings.violations();
+    let own = line_of("neighbour_cells: own").to_string();
+    assert!(!found.is_empty());
+    assert!(found.iter().all(|found| {
+        let text = found.to_string();
+        text.contains("cells[") && text.contains(&own)
+    }));
+}

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::{
-    AtLimit, ClientId, DeviceProperties, Element, Error, Kernel, MemoryReport, Priority, Scope,
-    Stats, metrics::Metrics,
+    AtLimit, ClientId, DeviceProperties, Error, Kernel, MemoryReport, Priority, Scope, Stats,
+    Stored, metrics::Metrics,
 };
 
 use crate::epochs::EpochCell;
@@ -243,7 +243,7 @@ impl ComputeClient {
     }
 
     /// Returns `true` if the handle is of memory of this client's device, in its current epoch.
-    pub fn owns<T: Element>(&self, handle: &Handle<T>) -> bool {
+    pub fn owns<T: Stored>(&self, handle: &Handle<T>) -> bool {
         Arc::ptr_eq(handle.hold().table(), self.device().table())
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use millstream_protocol::{
     Access, ArgumentError, Binding, CopyOut, Element, Error, Full, HostBytes, HostSource,
-    HostUpload, INLINE_WORDS, Landed, Landing, MemoryError, Op, Pattern, Strided, Task, VecLanding,
+    HostUpload, INLINE_WORDS, Landed, Landing, MemoryError, Op, Pattern, Stored, Strided, Task,
+    VecLanding,
     staging::{Staged, Staging},
 };
 use millstream_sync::reply::reply;
@@ -39,7 +40,7 @@ impl Stream {
     ///
     /// # Errors
     /// Same as [`Stream::empty`].
-    pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
+    pub fn create<T: Stored>(&self, data: &[T]) -> Result<Handle<T>, Error> {
         let room = self.room_for(2)?;
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let upload = (bytes.len() > INLINE_BYTES).then_some(bytes.len());
@@ -66,7 +67,7 @@ impl Stream {
     ///
     /// # Errors
     /// Same as [`Stream::create`]. The error carries `data`, which was not taken: [`Returned`].
-    pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Returned<Vec<T>>> {
+    pub fn create_owned<T: Stored>(&self, data: Vec<T>) -> Result<Handle<T>, Returned<Vec<T>>> {
         self.create_with(data)
     }
 
@@ -75,7 +76,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Argument`] if the lengths differ, [`Error::Foreign`], [`Error::Closed`].
-    pub fn write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
+    pub fn write<T: Stored>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
         self.check_handle(target)?;
         same_length("write", size_of_val(data) as u64, target.size())?;
         let bytes: &[u8] = bytemuck::cast_slice(data);
@@ -120,7 +121,7 @@ impl Stream {
     }
 
     /// Copies `data` to staging memory.
-    pub(crate) fn staged<T: Element>(&self, data: &[T]) -> Staged {
+    pub(crate) fn staged<T: Stored>(&self, data: &[T]) -> Staged {
         self.staging().copy(bytemuck::cast_slice(data))
     }
 
@@ -145,7 +146,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Argument`] if the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
-    pub fn copy<T: Element>(&self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
+    pub fn copy<T: Stored>(&self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
         let (from, to) = self.check_copy(source, target)?;
         self.submit(Op::Copy, |task| {
             task.push_binding(from);
@@ -154,7 +155,7 @@ impl Stream {
     }
 
     /// Checks a copy and returns its bindings.
-    pub(crate) fn check_copy<T: Element>(
+    pub(crate) fn check_copy<T: Stored>(
         &self,
         source: &Handle<T>,
         target: &Handle<T>,
@@ -184,7 +185,7 @@ impl Stream {
 
     /// Reads the elements of `source` after all tasks added to the stream so far. May block while there is no room for
     /// the task; never waits for the device's work.
-    pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
+    pub fn read<T: Stored>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
         self.read_into(source, Vec::new())
     }
 
@@ -205,13 +206,13 @@ impl Stream {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn read_into<T: Element>(&self, source: &Handle<T>, memory: Vec<T>) -> Pending<Vec<T>> {
+    pub fn read_into<T: Stored>(&self, source: &Handle<T>, memory: Vec<T>) -> Pending<Vec<T>> {
         self.read_to(source, VecLanding::within(memory, source.len()), None)
             .unwrap_or_else(|error| Pending::failed(self.requester(), error))
     }
 
     /// Reads to a landing. The submission log stores `tag`.
-    pub(super) fn read_to<T: Element>(
+    pub(super) fn read_to<T: Stored>(
         &self,
         source: &Handle<T>,
         landing: Result<Arc<VecLanding<T>>, MemoryError>,
@@ -226,7 +227,7 @@ impl Stream {
 
     /// Reads the elements of several handles, in one answer. May block while there is no room for the task; never waits
     /// for the device's work.
-    pub fn read_many<'a, T: Element>(
+    pub fn read_many<'a, T: Stored>(
         &self,
         sources: impl IntoIterator<Item = &'a Handle<T>>,
     ) -> Pending<Vec<Vec<T>>> {
@@ -235,7 +236,7 @@ impl Stream {
         self.read_each(&wanted, None)
     }
 
-    pub(crate) fn read_each<T: Element>(
+    pub(crate) fn read_each<T: Stored>(
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
         tag: Option<u64>,
@@ -266,7 +267,7 @@ impl Stream {
         }
     }
 
-    pub(crate) fn copy_out<T: Element, V: Send + 'static>(
+    pub(crate) fn copy_out<T: Stored, V: Send + 'static>(
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
         landings: SmallVec<[Arc<dyn Landing>; 1]>,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use millstream_protocol::{
     Backend, Compiler, ComputeChannel, DeviceOptions, DeviceProperties, DeviceRequest,
-    DeviceStatus, Element, Error, FailureRef, Full, Op, Point, Process, Reason, Refusal,
-    Registration, Scope, Settings, Slot, Table, Task, journal::SubmissionLog,
+    DeviceStatus, Error, FailureRef, Full, Op, Point, Process, Reason, Refusal, Registration,
+    Scope, Settings, Slot, Stored, Table, Task, journal::SubmissionLog,
 };
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::SpinPolicy;
@@ -154,7 +154,7 @@ impl DeviceShared {
 
     /// Returns an error unless the handle is of this device.
     #[inline]
-    pub(crate) fn check_handle<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
+    pub(crate) fn check_handle<T: Stored>(&self, handle: &Handle<T>) -> Result<(), Error> {
         match Arc::ptr_eq(handle.hold().table(), &self.table) {
             true => Ok(()),
             false => Err(self.foreign_handle(handle, "")),
@@ -163,7 +163,7 @@ impl DeviceShared {
 
     /// Returns why a handle that was passed for this `place` is refused.
     #[cold]
-    pub(crate) fn foreign_handle<T: Element>(&self, handle: &Handle<T>, place: &str) -> Error {
+    pub(crate) fn foreign_handle<T: Stored>(&self, handle: &Handle<T>, place: &str) -> Error {
         let which = format!("of {}{place}", handle.id());
         self.foreign("handle", which, handle.hold().table())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::{Access, Element, Error, HostBytes, Landed, Landing};
+use millstream_protocol::{Access, Error, HostBytes, Landed, Landing, Stored};
 use smallvec::smallvec;
 
 use crate::copies::{Upload, copy_in, same_length};
@@ -20,7 +20,7 @@ impl Stream {
     }
 
     /// Creates a slice from bytes that are whole elements of `T`.
-    pub(crate) fn create_with<T: Element, H: HostBytes>(
+    pub(crate) fn create_with<T: Stored, H: HostBytes>(
         &self,
         data: H,
     ) -> Result<Handle<T>, Returned<H>> {

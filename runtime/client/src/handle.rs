@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 use millstream_protocol::{
-    Access, ArgumentError, ArgumentErrorKind, Binding, Element, SliceId, SlotRef,
+    Access, ArgumentError, ArgumentErrorKind, Binding, SliceId, SlotRef, Stored,
 };
 
 /// A reference-counted view of a range of device memory, as elements of `T`.
@@ -30,7 +30,7 @@ use millstream_protocol::{
 /// ```
 // `repr(C)`: the layout is the same for every `T`, which `as_bytes` relies on.
 #[repr(C)]
-pub struct Handle<T: Element = u8> {
+pub struct Handle<T: Stored = u8> {
     hold: SlotRef,
     /// The first byte in the slice: a multiple of the element's size.
     start: u64,
@@ -39,7 +39,7 @@ pub struct Handle<T: Element = u8> {
     element: PhantomData<fn() -> T>,
 }
 
-impl<T: Element> Handle<T> {
+impl<T: Stored> Handle<T> {
     pub(crate) fn new(hold: SlotRef, slice_bytes: u64) -> Self {
         Self {
             hold,
@@ -132,7 +132,7 @@ impl<T: Element> Handle<T> {
     }
 
     /// Returns a view of these bytes of the view, which lie in it.
-    fn part<U: Element>(&self, start: u64, size: u64) -> Handle<U> {
+    fn part<U: Stored>(&self, start: u64, size: u64) -> Handle<U> {
         Handle {
             hold: self.hold.clone(),
             start: self.start + start,
@@ -146,7 +146,7 @@ impl<T: Element> Handle<T> {
     /// # Errors
     /// [`ArgumentErrorKind::Alignment`] if the size is not a whole number of `U`, or the view does not start at a multiple of
     /// the size of `U`.
-    pub fn cast<U: Element>(&self) -> Result<Handle<U>, ArgumentError> {
+    pub fn cast<U: Stored>(&self) -> Result<Handle<U>, ArgumentError> {
         check_whole_elements::<U>(self.size())?;
         let (start, align) = (self.start(), size_of::<U>() as u64);
         if !start.is_multiple_of(align) {
@@ -188,14 +188,14 @@ impl<T: Element> Handle<T> {
     }
 
     /// Returns `true` if the two views share at least one byte.
-    pub fn overlaps<U: Element>(&self, other: &Handle<U>) -> bool {
+    pub fn overlaps<U: Stored>(&self, other: &Handle<U>) -> bool {
         self.binding(Access::Read)
             .overlaps(&other.binding(Access::Read))
             && self.is_same_device(other)
     }
 
     /// Returns `true` if both views are of memory of the same device, in the same epoch.
-    pub fn is_same_device<U: Element>(&self, other: &Handle<U>) -> bool {
+    pub fn is_same_device<U: Stored>(&self, other: &Handle<U>) -> bool {
         std::sync::Arc::ptr_eq(self.hold.table(), other.hold.table())
     }
 
@@ -211,7 +211,7 @@ impl<T: Element> Handle<T> {
 }
 
 /// Returns an error unless `bytes` is a whole number of elements.
-fn check_whole_elements<T: Element>(bytes: u64) -> Result<(), ArgumentError> {
+fn check_whole_elements<T: Stored>(bytes: u64) -> Result<(), ArgumentError> {
     let element_bytes = size_of::<T>() as u64;
     if bytes.is_multiple_of(element_bytes) {
         return Ok(());
@@ -222,13 +222,13 @@ fn check_whole_elements<T: Element>(bytes: u64) -> Result<(), ArgumentError> {
     Err(ArgumentError::new(ArgumentErrorKind::Alignment, message))
 }
 
-impl<T: Element> Clone for Handle<T> {
+impl<T: Stored> Clone for Handle<T> {
     fn clone(&self) -> Self {
         self.part(0, self.size)
     }
 }
 
-impl<T: Element> Drop for Handle<T> {
+impl<T: Stored> Drop for Handle<T> {
     /// Ends the handles' charge on the client's hard limit if this is the last reference. If the last two handles are
     /// dropped concurrently, neither sees itself as the last; the device thread ends the charge then.
     #[inline]
@@ -240,9 +240,13 @@ impl<T: Element> Drop for Handle<T> {
     }
 }
 
-impl<T: Element> std::fmt::Debug for Handle<T> {
+impl<T: Stored> std::fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (id, start, end) = (self.id(), self.start, self.start + self.size);
-        write!(f, "Handle<{}>({id}, bytes {start}..{end})", T::DTYPE)
+        let of = match size_of::<T>() / T::WORD.size() {
+            1 => T::WORD.to_string(),
+            words => format!("{words} {}", T::WORD),
+        };
+        write!(f, "Handle<{of}>({id}, bytes {start}..{end})")
     }
 }

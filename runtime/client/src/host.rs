@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millstream_protocol::{
     Access, Backend, Binding, Custom, CustomWork, DeviceStatus, Element, Error, Failure, HostNeeds,
-    HostPlace, HostWork, Op, Open, Reason, Refused, Task,
+    HostPlace, HostWork, Op, Open, Reason, Refused, Stored, Task,
 };
 use millstream_sync::reply::{ReplySender, reply};
 
@@ -34,7 +34,7 @@ pub trait IntoBindings: sealed::Sealed {
 
 impl DeviceShared {
     /// Returns the binding of a handle of this device.
-    fn checked<T: Element>(&self, handle: &Handle<T>, access: Access) -> Result<Binding, Error> {
+    fn checked<T: Stored>(&self, handle: &Handle<T>, access: Access) -> Result<Binding, Error> {
         self.check_handle(handle)?;
         Ok(handle.binding(access))
     }
@@ -54,17 +54,17 @@ macro_rules! tuple_bindings {
 
 up_to_eight!(tuple_bindings);
 
-impl<T: Element> sealed::Sealed for Bound<'_, T> {}
+impl<T: Stored> sealed::Sealed for Bound<'_, T> {}
 
-impl<T: Element> IntoBindings for Bound<'_, T> {
+impl<T: Stored> IntoBindings for Bound<'_, T> {
     fn bindings(&self, device: &DeviceShared) -> Result<Vec<Binding>, Error> {
         Ok(vec![device.checked(self.handle(), self.access())?])
     }
 }
 
-impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
+impl<T: Stored> sealed::Sealed for &[(&Handle<T>, Access)] {}
 
-impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
+impl<T: Stored> IntoBindings for &[(&Handle<T>, Access)] {
     fn bindings(&self, device: &DeviceShared) -> Result<Vec<Binding>, Error> {
         self.iter()
             .map(|(handle, access)| device.checked(handle, *access))

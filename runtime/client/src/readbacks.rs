@@ -28,7 +28,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
 use millstream_protocol::{
-    Element, Error, Full, VecLanding, block::block_until, marks::is_runtime_thread,
+    Error, Full, Stored, VecLanding, block::block_until, marks::is_runtime_thread,
 };
 use millstream_sync::credit::{Credit, QueuedRequest};
 
@@ -120,7 +120,7 @@ impl<T, Tag> Drop for Consumer<T, Tag> {
 /// # Ok(())
 /// # }
 /// ```
-pub fn readbacks<T: Element, Tag: Send + 'static>(
+pub fn readbacks<T: Stored, Tag: Send + 'static>(
     capacity: usize,
 ) -> (ReadbackSender<T, Tag>, Readbacks<T, Tag>) {
     let capacity = capacity.max(1);
@@ -151,7 +151,7 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     )
 }
 
-impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
+impl<T: Stored, Tag: Send + 'static> ReadbackSender<T, Tag> {
     /// Requests the elements of `source` as of this point of `stream`. Never waits for the consumer. May
     /// block while there is no room for the task. Requests that several threads make at the same time are in any order.
     ///
@@ -221,7 +221,7 @@ impl<T, Tag> Clone for ReadbackSender<T, Tag> {
     }
 }
 
-impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
+impl<T: Stored, Tag: Send + 'static> Readbacks<T, Tag> {
     /// Returns the next readback if it has arrived. Never blocks.
     pub fn try_next(&mut self) -> Option<Readback<T, Tag>> {
         if self.0.is_forked() {
@@ -274,7 +274,7 @@ impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
     }
 }
 
-impl<T: Element, Tag: Send + 'static> Consumer<T, Tag> {
+impl<T: Stored, Tag: Send + 'static> Consumer<T, Tag> {
     /// Receives the next request, which has arrived, or is left after the end.
     fn receive(&mut self) {
         self.first = self.requests.try_recv().ok();

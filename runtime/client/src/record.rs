@@ -34,7 +34,7 @@ use std::iter::repeat;
 use std::sync::Arc;
 
 use millstream_protocol::{
-    Access, Element, Error, Op, Pattern, RecordingId, Registration, Task,
+    Access, Element, Error, Op, Pattern, RecordingId, Registration, Stored, Task,
     recording::{Parameters, RecordedOp, RecordedTask, ScalarSlot, order_of},
 };
 
@@ -117,11 +117,7 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// Same as [`Stream::copy`].
-    pub fn copy<T: Element>(
-        &mut self,
-        source: &Handle<T>,
-        target: &Handle<T>,
-    ) -> Result<(), Error> {
+    pub fn copy<T: Stored>(&mut self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
         let (from, to) = self.stream.check_copy(source, target)?;
         self.recorded
             .holds
@@ -152,7 +148,7 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// Same as [`Stream::empty`].
-    pub fn empty<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
+    pub fn empty<T: Stored>(&mut self, len: usize) -> Result<Handle<T>, Error> {
         let handle = self.stream.empty(len)?;
         self.recorded.holds.push(handle.hold().clone());
         Ok(handle)
@@ -168,7 +164,7 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// [`Error::Argument`] if the size overflows, [`Error::Closed`].
-    pub fn parameter<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
+    pub fn parameter<T: Stored>(&mut self, len: usize) -> Result<Handle<T>, Error> {
         let bytes = bytes_of::<T>(len).map_err(|why| why.of("parameter"))?;
         let handle = Handle::new(self.stream.formal(bytes)?, bytes);
         self.parameters.formal.insert(handle.id());
@@ -181,7 +177,7 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// Same as [`Recorder::parameter`].
-    pub fn scratch<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
+    pub fn scratch<T: Stored>(&mut self, len: usize) -> Result<Handle<T>, Error> {
         let handle = self.parameter(len)?;
         self.parameters.scratch.insert(handle.id());
         Ok(handle)
@@ -220,7 +216,7 @@ impl Recorder<'_> {
     /// Every replay must bind a handle that contains all bytes which its tasks then read or write: launches are checked
     /// against the recorded length only, and nothing else keeps a kernel within a shorter handle. Both sides of a copy
     /// must have the same length, and the remaining part of a fill must be whole elements.
-    pub unsafe fn allow_shorter<T: Element>(&mut self, parameter: &Handle<T>) {
+    pub unsafe fn allow_shorter<T: Stored>(&mut self, parameter: &Handle<T>) {
         self.parameters.shorter.insert(parameter.id());
     }
 

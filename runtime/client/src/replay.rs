@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use millstream_protocol::recording::{Parameter, RecordedTask, overlapping_task};
 use millstream_protocol::{
-    ArgumentError, ArgumentErrorKind, Binding, Element, Error, SliceId, SlotRef,
+    ArgumentError, ArgumentErrorKind, Binding, Element, Error, SliceId, SlotRef, Stored,
 };
 
 use crate::arguments::ScalarParameter;
@@ -81,7 +81,7 @@ impl Recording {
     }
 
     /// Returns the index of the parameter that is this handle's slice, if a recorded task touches it.
-    pub fn parameter_of<T: Element>(&self, handle: &Handle<T>) -> Option<usize> {
+    pub fn parameter_of<T: Stored>(&self, handle: &Handle<T>) -> Option<usize> {
         self.shared.parameter_of(handle.id())
     }
 
@@ -132,7 +132,7 @@ impl Recording {
     ///
     /// [`ReplayArgs::replay`] returns an error if the handle does not fit.
     #[inline]
-    pub fn bind<'a, T: Element>(
+    pub fn bind<'a, T: Stored>(
         &'a self,
         parameter: &Handle<T>,
         handle: &'a Handle<T>,
@@ -154,7 +154,7 @@ impl Recording {
     ///
     /// # Errors
     /// Same as [`Recording::replay_args`].
-    pub fn replay_with<T: Element>(
+    pub fn replay_with<T: Stored>(
         &self,
         stream: &Stream,
         rebound: &[(usize, &Handle<T>)],

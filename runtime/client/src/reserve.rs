@@ -3,7 +3,7 @@
 use std::slice;
 
 use millstream_protocol::{
-    AllocationMode, ArgumentError, Element, Error, MemoryError, Registration, SliceId, SlotRef,
+    AllocationMode, ArgumentError, Error, MemoryError, Registration, SliceId, SlotRef, Stored,
     Strided,
 };
 
@@ -21,7 +21,7 @@ impl Stream {
     /// [`Error::Argument`] if the bytes overflow. [`Error::Memory`] for what is known at once: live handles that use up
     /// these limits, a size above the device's maximum. If the device has no memory when it admits the task, the slice is poisoned, and tasks and
     /// callers that read it receive the error.
-    pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
+    pub fn empty<T: Stored>(&self, len: usize) -> Result<Handle<T>, Error> {
         self.reserve(len, AllocationMode::Automatic)
     }
 
@@ -29,7 +29,7 @@ impl Stream {
     ///
     /// # Errors
     /// Same as [`Stream::empty`].
-    pub fn empty_with<T: Element>(
+    pub fn empty_with<T: Stored>(
         &self,
         len: usize,
         mode: AllocationMode,
@@ -37,7 +37,7 @@ impl Stream {
         self.reserve(len, mode)
     }
 
-    pub(crate) fn reserve<T: Element>(
+    pub(crate) fn reserve<T: Stored>(
         &self,
         len: usize,
         mode: AllocationMode,
@@ -52,7 +52,7 @@ impl Stream {
     ///
     /// A call that blocks takes the memory first: memory may return late, and callers that hold memory may need the
     /// uploads to go on. An awaited call keeps the memory that it was granted while it waits for uploads.
-    pub(crate) fn slice_for_upload<T: Element, P>(
+    pub(crate) fn slice_for_upload<T: Stored, P>(
         &self,
         len: usize,
         permit: impl FnOnce() -> Result<P, Error>,
@@ -67,7 +67,7 @@ impl Stream {
     }
 
     /// Takes a slot for a slice of `len` elements, and charges it to the client.
-    pub(crate) fn new_slice<T: Element>(
+    pub(crate) fn new_slice<T: Stored>(
         &self,
         len: usize,
         mode: AllocationMode,
@@ -78,7 +78,7 @@ impl Stream {
     }
 
     /// Takes slots for tensors, and charges them to the client together.
-    pub(crate) fn new_slices<T: Element>(
+    pub(crate) fn new_slices<T: Stored>(
         &self,
         layouts: &[Strided],
     ) -> Result<Vec<NewSlice>, Error> {
@@ -92,7 +92,7 @@ impl Stream {
     }
 
     /// Takes a slot for a slice of `len` elements.
-    fn uncharged<T: Element>(&self, len: usize, mode: AllocationMode) -> Result<NewSlice, Error> {
+    fn uncharged<T: Stored>(&self, len: usize, mode: AllocationMode) -> Result<NewSlice, Error> {
         let bytes = bytes_of::<T>(len)?;
         let limit = self.device().properties().max_allocation_bytes;
         if bytes > limit {
@@ -130,7 +130,7 @@ impl Stream {
 }
 
 /// Returns the bytes of `len` elements.
-pub(crate) fn bytes_of<T: Element>(len: usize) -> Result<u64, ArgumentError> {
+pub(crate) fn bytes_of<T: Stored>(len: usize) -> Result<u64, ArgumentError> {
     let (elements, element_bytes) = (len as u64, size_of::<T>() as u64);
     let bytes = elements.checked_mul(element_bytes);
     bytes.ok_or_else(|| ArgumentError::size_overflow(elements, element_bytes))

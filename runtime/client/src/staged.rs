@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use millstream_protocol::{
-    Access, ArgumentError, Element, Error, Extent, Failure, FailureRef, HostBytes, HostNeeds,
-    HostOutcome, Landed, MemoryError, Reason, ReleaseToken, VecLanding,
+    Access, ArgumentError, Error, Extent, Failure, FailureRef, HostBytes, HostNeeds, HostOutcome,
+    Landed, MemoryError, Reason, ReleaseToken, Stored, VecLanding,
 };
 use millstream_sync::facade::Mutex;
 use smallvec::SmallVec;
@@ -278,7 +278,7 @@ impl Stream {
     ///
     /// # Errors
     /// Same as [`Stream::host`].
-    pub fn write_later<T: Element>(
+    pub fn write_later<T: Stored>(
         &self,
         name: &str,
         target: &Handle<T>,

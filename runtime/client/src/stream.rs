@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millstream_protocol::{
-    AtLimit, CancelToken, Element, Error, Full, Holding, NewStream, Op, Printed, Registration,
-    Scope, Slot, SlotRef, StreamId, Tally, Task, Terms,
+    AtLimit, CancelToken, Error, Full, Holding, NewStream, Op, Printed, Registration, Scope, Slot,
+    SlotRef, Stored, StreamId, Tally, Task, Terms,
 };
 use millstream_sync::credit::{Credit, Exceeded};
 use millstream_sync::reply::reply;
@@ -424,13 +424,13 @@ impl Stream {
 
     /// Returns `true` if the handle is of the stream's device, in the same epoch.
     #[inline]
-    pub fn owns<T: Element>(&self, handle: &Handle<T>) -> bool {
+    pub fn owns<T: Stored>(&self, handle: &Handle<T>) -> bool {
         Arc::ptr_eq(handle.hold().table(), self.device().table())
     }
 
     /// Returns an error unless the handle is of this device.
     #[inline]
-    pub(crate) fn check_handle<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
+    pub(crate) fn check_handle<T: Stored>(&self, handle: &Handle<T>) -> Result<(), Error> {
         self.device().check_handle(handle)
     }
 

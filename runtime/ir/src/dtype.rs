@@ -54,6 +54,32 @@ impl DType {
         }
     }
 
+    /// Returns the type of words that elements of all these types consist of: the type itself if there is one, otherwise the
+    /// unsigned integer of the smallest size. A `bool` among others counts as a byte.
+    ///
+    /// ```
+    /// use millstream_ir::DType;
+    /// assert_eq!(DType::common(&[DType::F32, DType::F32]), DType::F32);
+    /// assert_eq!(DType::common(&[DType::F64, DType::U32]), DType::U32);
+    /// ```
+    ///
+    /// # Panics
+    /// There is no type.
+    pub const fn common(all: &[Self]) -> Self {
+        assert!(!all.is_empty(), "an element has at least one number");
+        let (mut common, mut at) = (all[0], 1);
+        while at < all.len() {
+            if common as u8 != all[at] as u8 {
+                common = match all[at].size() < common.size() {
+                    true => all[at].unsigned(),
+                    false => common.unsigned(),
+                };
+            }
+            at += 1;
+        }
+        common
+    }
+
     /// Returns `true` for floats.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)

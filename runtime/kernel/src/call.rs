@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use millstream_client::arguments::{ArgumentWriter, CubeCount};
+use millstream_client::handle::Handle;
 use millstream_client::{KernelHandle, Recorder, Stream};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Builder, Function};
 use millstream_ir::{DType, Program, ProgramError};
-use millstream_protocol::{AnyCubes, Error, Kernel, KernelError, NativeArgs, NativeKernel, Source};
+use millstream_protocol::{AnyCubes, Error, Kernel, KernelError, NativeKernel, Source, Stored};
 
-pub use crate::number::ScalarArgument;
+pub use crate::parameter::Parameter;
 use crate::plain::{self, View};
 use crate::traced::Tracer;
 
@@ -72,10 +73,10 @@ pub fn native<B: plain::Body + Definition>() -> Native {
     }
 }
 
-/// Reads a scalar of a launch.
+/// Returns the length of a buffer as the program has it: in words.
 #[inline(always)]
-pub fn scalar<T: ScalarArgument>(arguments: &NativeArgs<'_>, index: usize) -> T {
-    T::of(arguments, index)
+pub fn length<T: Stored>(buffer: &Handle<T>) -> u64 {
+    buffer.size() / T::WORD.size() as u64
 }
 
 /// Returns the program of a kernel.
@@ -199,17 +200,33 @@ impl Threads {
 /// # Errors
 /// The kernel has another number of words.
 #[inline(always)]
-pub fn write_words<const N: usize>(
+pub fn write_words<D: Definition>(
     writer: &mut ArgumentWriter<'_, '_>,
-    words: [u64; N],
+    fill: impl FnOnce(&mut [u64]),
 ) -> Result<(), Box<Error>> {
-    match writer.words_in_place().map(<&mut [u64; N]>::try_from) {
-        Some(Ok(room)) => {
-            *room = words;
+    match writer.words_in_place() {
+        Some(room) if room.len() == D::SCALARS => {
+            fill(room);
             Ok(())
         }
-        _ => writer.words(&words),
+        _ => write_further::<D>(writer, fill),
     }
+}
+
+/// Writes the words of a launch that has more of them than its message.
+#[cold]
+fn write_further<D: Definition>(
+    writer: &mut ArgumentWriter<'_, '_>,
+    fill: impl FnOnce(&mut [u64]),
+) -> Result<(), Box<Error>> {
+    let mut few = [0; 64];
+    if let Some(words) = few.get_mut(..D::SCALARS) {
+        fill(words);
+        return writer.words(words);
+    }
+    let mut words = vec![0; D::SCALARS];
+    fill(&mut words);
+    writer.words(&words)
 }
 
 /// Launches a kernel with this number of threads.

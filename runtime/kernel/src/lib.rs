@@ -3,6 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`number`] | the numbers that kernels compute with |
+//! | [`parameter`] | what a launch passes beside buffers |
 //! | [`plain`] | the kernel as plain Rust, for the CPU |
 //! | [`traced`] | the kernel as a program, for all other devices |
 //! | [`call`] | typed launches |
@@ -14,12 +15,19 @@ extern crate self as millstream;
 pub mod call;
 mod math;
 pub mod number;
+pub mod parameter;
 pub mod plain;
 pub mod traced;
 
 pub use millstream_kernel_macros::kernel;
 
+// What the macro writes names them.
+#[doc(hidden)]
+pub use millstream_ir::DType;
+#[doc(hidden)]
+pub use millstream_protocol::{NativeArgs, Stored, bytemuck};
+
 #[doc(hidden)]
 pub mod __kernel {
-    pub use crate::{call, number, plain, traced};
+    pub use crate::{DType, NativeArgs, Stored, bytemuck, call, number, plain, traced};
 }

@@ -4,10 +4,11 @@
 //! all bits leaves none. So a kernel has one meaning on all devices ([`millstream_ir::op`]).
 
 use half::{bf16, f16};
-use millstream_client::arguments::Argument;
 use millstream_ir::DType;
 use millstream_ir::scalar::arith::{self, Bits as _, Number as _};
-use millstream_protocol::NativeArgs;
+
+use crate::parameter::Parameter;
+use crate::traced::{Kind, V};
 
 mod sealed {
     pub trait Sealed {}
@@ -16,7 +17,7 @@ mod sealed {
 use sealed::Sealed;
 
 /// A value of a kernel: a number or a `bool`.
-pub trait Scalar: Copy + 'static {
+pub trait Scalar: Copy + 'static + for<'k> Kind<Of<'k> = V<'k, Self>> {
     /// The type on the device. `usize` is a `u64`, and `isize` an `i64`.
     const DTYPE: DType;
     /// Returns the value with these bits in the low end.
@@ -61,15 +62,7 @@ pub trait Arithmetic: Scalar {
 /// }
 /// ```
 pub trait Number:
-    Arithmetic
-    + ScalarArgument
-    + PartialOrd
-    + Default
-    + std::fmt::Debug
-    + Send
-    + Sync
-    + Sealed
-    + 'static
+    Arithmetic + Parameter + PartialOrd + Default + std::fmt::Debug + Send + Sync + Sealed + 'static
 {
 }
 
@@ -393,29 +386,3 @@ macro_rules! halves {
 }
 
 halves! { f16 F16, bf16 Bf16 }
-
-/// A scalar that a launch passes.
-pub trait ScalarArgument: Scalar + Argument {
-    /// Reads it.
-    #[doc(hidden)]
-    fn of(arguments: &NativeArgs<'_>, index: usize) -> Self;
-}
-
-macro_rules! scalar_arguments {
-    ($($t:ty as $passed:ty: $of:expr),*) => {$(
-        impl ScalarArgument for $t {
-            #[inline(always)]
-            fn of(arguments: &NativeArgs<'_>, index: usize) -> Self {
-                let of: fn($passed) -> $t = $of;
-                of(arguments.scalar::<$passed>(index))
-            }
-        }
-    )*};
-}
-
-scalar_arguments! {
-    f64 as f64: |it| it, i64 as i64: |it| it, u64 as u64: |it| it, f32 as f32: |it| it, i32 as i32: |it| it,
-    u32 as u32: |it| it, f16 as f16: |it| it, bf16 as bf16: |it| it, i16 as i16: |it| it, u16 as u16: |it| it,
-    i8 as i8: |it| it, u8 as u8: |it| it, usize as u64: |it| it as usize, isize as i64: |it| it as isize,
-    bool as u8: |it| it != 0
-}

@@ -4,21 +4,33 @@ pub use half::{bf16, f16};
 use millstream_ir::DType;
 use sealed::Sealed;
 
-/// A plain Rust type that corresponds to one [`DType`] on the device.
+/// What the elements of a buffer are: an [`Element`], or a struct of numbers.
 ///
-/// Every bit pattern is a valid value (`bytemuck::Pod`), so a view of device memory is always sound. Kernels for any
-/// device are compiled by element type, so the following types have no `DType`:
+/// Every bit pattern is a valid value (`bytemuck::Pod`), so a view of device memory is always sound. `#[kernel]` implements it
+/// for a struct with `#[repr(C)]`; for another struct that is `Pod`, implement it:
+///
+/// ```
+/// use millstream_ir::DType;
+/// use millstream_protocol::Stored;
+///
+/// #[repr(C)]
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// struct Particle {
+///     position: [f32; 3],
+///     cell: u32,
+/// }
+///
+/// impl Stored for Particle {
+///     const WORD: DType = DType::common(&[f32::WORD, u32::WORD]); // `u32`
+/// }
+/// ```
+///
+/// These types are none:
 ///
 /// | type | use instead |
 /// | --- | --- |
 /// | `usize`, `isize` | `u64`, `i64`, which do not depend on the machine. A scalar of a launch may be either |
 /// | `bool` | `u8`: not every byte is a valid `bool`. As a scalar of a launch it is accepted as 0 or 1 |
-/// | a `Pod` struct | its numbers: `bytemuck::cast_slice::<Particle, f32>(&particles)`; as `u32` for mixed types |
-///
-/// `cast_slice` converts the numbers back to structs, in kernels and after a read. Pass the parameters of a launch as a
-/// buffer of one such struct.
-///
-/// The trait is sealed: views of memory are sound only if each type has the layout of its [`DType`].
 ///
 /// ```compile_fail
 /// # use millstream_client::Stream;
@@ -27,6 +39,23 @@ use sealed::Sealed;
 /// let counts = stream.create(&[1_usize, 2])?; // the compiler says: use `u64`
 /// # Ok(()) }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type of device memory",
+    label = "not one of f64, i64, u64, f32, i32, u32, f16, bf16, i16, u16, i8, u8, and no struct of them",
+    note = "use `u64` for `usize` and `u8` for `bool`: the layout is the same on every machine, and every bit pattern is valid",
+    note = "a struct of numbers has `#[kernel]`, and below it `#[repr(C)]` and `#[derive(Clone, Copy)]`"
+)]
+pub trait Stored: bytemuck::Pod + Send + Sync + 'static {
+    /// The type of the words that an element consists of, as programs access them. The element's size is a multiple of the
+    /// word's.
+    const WORD: DType;
+}
+
+/// A plain Rust type that corresponds to one [`DType`] on the device.
+///
+/// The trait is sealed: views of memory are sound only if each type has the layout of its [`DType`]. Native kernels and host
+/// tasks have structs as their numbers: `bytemuck::cast_slice::<f32, Particle>(numbers)`.
+///
 /// ```compile_fail,E0277
 /// # use millstream_protocol::Element;
 /// # use millstream_ir::DType;
@@ -38,14 +67,18 @@ use sealed::Sealed;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an element type of device memory",
+    message = "`{Self}` is not a number of device memory",
     label = "not one of f64, i64, u64, f32, i32, u32, f16, bf16, i16, u16, i8, u8",
     note = "use `u64` for `usize` and `u8` for `bool`: the layout is the same on every machine, and every bit pattern is valid",
-    note = "pass a `Pod` struct as its numbers: `bytemuck::cast_slice::<Struct, f32>(&structs)`, and convert data that is read with `cast_slice::<f32, Struct>`"
+    note = "here a struct is its numbers: `bytemuck::cast_slice::<Struct, f32>(&structs)`, and back with `cast_slice::<f32, Struct>`"
 )]
-pub trait Element: bytemuck::Pod + Send + Sync + Sealed + 'static {
+pub trait Element: Stored + Sealed {
     /// The element type on the device.
     const DTYPE: DType;
+}
+
+impl<T: Stored, const N: usize> Stored for [T; N] {
+    const WORD: DType = T::WORD;
 }
 
 mod sealed {
@@ -63,6 +96,10 @@ macro_rules! elements {
 
         impl Element for $rust {
             const DTYPE: DType = DType::$dtype;
+        }
+
+        impl Stored for $rust {
+            const WORD: DType = DType::$dtype;
         }
     )*};
 }

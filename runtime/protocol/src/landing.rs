@@ -7,7 +7,7 @@
 use std::cell::UnsafeCell;
 use std::sync::{Arc, OnceLock};
 
-use crate::element::Element;
+use crate::element::Stored;
 use crate::error::MemoryError;
 use crate::failure::FailureRef;
 
@@ -32,7 +32,7 @@ pub trait Landed<T>: Send + Sync {
 }
 
 /// A landing for elements of `T`.
-pub struct VecLanding<T: Element> {
+pub struct VecLanding<T: Stored> {
     elements: UnsafeCell<Vec<T>>,
     /// The start of the vector's buffer, taken once, so that the queue does not access the vector itself.
     pointer: *mut u8,
@@ -41,11 +41,11 @@ pub struct VecLanding<T: Element> {
 }
 
 // SAFETY: one side at a time uses the buffer (see the module); `T` is plain data.
-unsafe impl<T: Element> Send for VecLanding<T> {}
+unsafe impl<T: Stored> Send for VecLanding<T> {}
 // SAFETY: as above; shared access is limited to the pointer, the length and the `OnceLock`.
-unsafe impl<T: Element> Sync for VecLanding<T> {}
+unsafe impl<T: Stored> Sync for VecLanding<T> {}
 
-impl<T: Element> VecLanding<T> {
+impl<T: Stored> VecLanding<T> {
     /// Creates a zeroed landing for `len` elements.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ fn no_memory<T>(len: usize) -> MemoryError {
     }
 }
 
-impl<T: Element> Landed<Vec<T>> for VecLanding<T> {
+impl<T: Stored> Landed<Vec<T>> for VecLanding<T> {
     unsafe fn take(&self) -> Result<Vec<T>, FailureRef> {
         match self.failure.get() {
             Some(failure) => Err(failure.clone()),
@@ -104,7 +104,7 @@ impl<T: Element> Landed<Vec<T>> for VecLanding<T> {
     }
 }
 
-impl<T: Element> Landing for VecLanding<T> {
+impl<T: Stored> Landing for VecLanding<T> {
     fn target(&self) -> (*mut u8, usize) {
         (self.pointer, self.bytes)
     }

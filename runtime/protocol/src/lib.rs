@@ -71,12 +71,14 @@ pub use backend::{
     Verdict,
 };
 pub use binding::{Access, Binding};
+#[doc(hidden)]
+pub use bytemuck; // for what `#[kernel]` writes
 pub use cancel::{CancelToken, DropGuard, Ring, Tally, Terms, Withdrawal, Withdrawals};
 pub use channel::{ComputeChannel, Job, Message, Refusal, Slot, StepIn};
 pub use charge::{Charge, Holding, Limit};
 pub use deferred_drop::{DeferredDrop, Release};
 pub use device_status::DeviceStatus;
-pub use element::{Element, bf16, f16};
+pub use element::{Element, Stored, bf16, f16};
 pub use error::{
     ArgumentError, ArgumentErrorKind, Error, Full, KernelError, MemoryError, OpenError, Refused,
     ReopenError,

@@ -3,6 +3,7 @@
 //! [`ALL`] has them by name: a suite of a device runs each.
 
 pub mod atomics;
+pub mod camera;
 pub mod convolution;
 pub mod cubecl_book;
 pub mod fluid;
@@ -17,6 +18,7 @@ pub mod rodinia;
 pub mod said;
 pub mod samples;
 pub mod sorting;
+pub mod structs;
 pub mod subgroups;
 
 use std::error::Error;
@@ -69,6 +71,13 @@ pub const ALL: &[(&str, Check)] = &[
     ("copies", language::copies_match),
     ("jumps", language::jumps_match),
     ("types", language::types_match),
+    ("bodies", structs::bodies_match),
+    ("picture", camera::picture_matches),
+    ("structs", structs::structs_match),
+    ("structs_of_several_types", structs::mixed_match),
+    ("structs_in_cubes", structs::cubes_match),
+    ("nested_arrays", structs::nested_match),
+    ("large_tables", structs::lookups_match),
     ("queues", atomics::queues_match),
     ("components", atomics::components_match),
     ("extrema", atomics::extrema_match),

@@ -8,7 +8,8 @@ use crate::{Checked, near};
 
 /// A vector.
 #[kernel]
-#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Vector {
     /// To the right.
     pub x: f32,

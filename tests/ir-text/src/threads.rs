@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use millstream_ir::ssa::{
-    Block, Function, Memory, Op, Position, Scope, Shuffle, Stmt, Type, ValueId,
+    Block, Function, Memory, Op, Position, Scope, Shuffle, Stmt, Table, Type, ValueId,
 };
 use millstream_ir::{DType, scalar};
 
@@ -146,6 +146,14 @@ enum Path {
     Nowhere,
 }
 
+/// Returns the elements of a table, as memory has them.
+fn bytes_of(table: &Table) -> Vec<u8> {
+    let elements = table.bits.iter();
+    elements
+        .flat_map(|bits| bits.to_le_bytes().into_iter().take(table.dtype.size()))
+        .collect()
+}
+
 /// Combines the values of a subgroup: those of the lower half with those of the upper one, and so on.
 fn tree(values: &[u64], combine: fn(u64, u64) -> u64) -> u64 {
     let (lower, upper) = values.split_at(values.len() / 2);
@@ -258,10 +266,15 @@ impl Thread<'_> {
         let at = at.map_or(0, |at| self.get(at) as i64);
         let (_, dtype) = self.cube.function.memory(memory).expect(CHECKED);
         let mut met = self.cube.lock();
+        let mut table = match memory {
+            Memory::Table(index) => bytes_of(&self.cube.function.tables[usize::from(index)]),
+            _ => Vec::new(),
+        };
         let bytes = match memory {
             Memory::Param(index) => &mut met.buffers[usize::from(index)],
             Memory::Shared(index) => &mut met.shared[usize::from(index)],
             Memory::Local(index) => &mut self.locals[usize::from(index)],
+            Memory::Table(_) => &mut table,
         };
         let size = dtype.size();
         let start = usize::try_from(at).ok().and_then(|at| at.checked_mul(size));

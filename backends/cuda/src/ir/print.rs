@@ -114,6 +114,19 @@ impl Printer<'_> {
                 array.name
             )?;
         }
+        for (index, table) in self.function.tables.iter().enumerate() {
+            // As bits: what makes floats of them is no constant of C.
+            write!(
+                self.text,
+                "  static const {} t{index}[{}] = {{",
+                table.dtype.unsigned(),
+                table.bits.len()
+            )?;
+            for bits in &table.bits {
+                write!(self.text, "{bits:#x}, ")?;
+            }
+            writeln!(self.text, "}}; // {}", table.name)?;
+        }
         Ok(())
     }
 
@@ -225,6 +238,7 @@ impl Printer<'_> {
             Memory::Param(index) => format!("p{index}"),
             Memory::Shared(index) => format!("s{index}"),
             Memory::Local(index) => format!("l{index}"),
+            Memory::Table(index) => format!("t{index}"),
         }
     }
 
@@ -248,7 +262,7 @@ impl Printer<'_> {
         let of = self.of(value);
         if let Op::Load(memory, at) = op
             && of.lanes > 1
-            && !matches!(memory, Memory::Local(_))
+            && !matches!(memory, Memory::Local(_) | Memory::Table(_))
         {
             let wide = format!("ms::Wide<{}, {}>", stored(of.dtype), of.lanes);
             let loaded = self.element(*memory, *at, 0);
@@ -298,11 +312,12 @@ impl Printer<'_> {
             Op::Load(memory, at) => {
                 let element = match memory {
                     _ if to.lanes == 1 => self.element(*memory, *at, 0),
-                    Memory::Local(_) => self.element(*memory, *at, lane),
+                    Memory::Local(_) | Memory::Table(_) => self.element(*memory, *at, lane),
                     _ => format!("w{value}.lane[{lane}]"),
                 };
-                match to.dtype {
-                    DType::Bool => format!("{element} != 0"),
+                match (memory, to.dtype) {
+                    (_, DType::Bool) => format!("{element} != 0"),
+                    (Memory::Table(_), dtype) => of_bits(&element, dtype),
                     _ => element,
                 }
             }
@@ -390,6 +405,16 @@ fn constant(bits: u64, dtype: DType) -> String {
         DType::Bool => (bits != 0).to_string(),
         DType::I64 | DType::U64 => format!("({dtype}){bits}ull"),
         _ => format!("({dtype}){bits}u"),
+    }
+}
+
+/// Returns an unsigned integer of the same size as this type: its bits.
+fn of_bits(bits: &str, dtype: DType) -> String {
+    match dtype {
+        DType::F64 => format!("__longlong_as_double((i64){bits})"),
+        DType::F32 => format!("__uint_as_float({bits})"),
+        DType::F16 | DType::Bf16 => format!("{dtype}{{{bits}}}"),
+        _ => format!("({dtype}){bits}"),
     }
 }
 

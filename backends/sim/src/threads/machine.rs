@@ -366,11 +366,12 @@ impl Machine<'_> {
         let len = self.len(memory);
         let line = || self.code.line(thread.at);
         if first.saturating_add(lanes.into()) > len {
+            let each = self.code.function.each(memory);
             return Err(Box::new(KernelMistake::OutOfBounds {
                 memory: self.name(memory),
-                index,
+                index: index.div_euclid(each.into()),
                 lanes,
-                len,
+                len: len / each as usize,
                 line: line(),
             }));
         }
@@ -406,7 +407,7 @@ impl Machine<'_> {
                 races.buffer((param, self.buffers[param]), index, kind, access)
             }
             Memory::Shared(array) => races.shared(array.into(), index, kind, access),
-            Memory::Local(_) => None,
+            Memory::Local(_) | Memory::Table(_) => None,
         };
         let Some(earlier) = found else {
             return Ok(());
@@ -418,7 +419,7 @@ impl Machine<'_> {
             first: self.site(races, earlier.0, earlier.1),
             second: self.site(races, kind, access),
             memory: self.name(memory),
-            index,
+            index: index / self.code.function.each(memory) as usize,
         }))
     }
 
@@ -444,6 +445,7 @@ impl Machine<'_> {
             Memory::Param(param) => self.buffers[usize::from(param)].len,
             Memory::Shared(array) => function.shared[usize::from(array)].len as usize,
             Memory::Local(array) => function.locals[usize::from(array)].len as usize,
+            Memory::Table(table) => function.tables[usize::from(table)].bits.len(),
         }
     }
 
@@ -454,6 +456,7 @@ impl Machine<'_> {
             Memory::Param(param) => unsafe { self.buffers[usize::from(param)].load(index) },
             Memory::Shared(array) => self.shared[usize::from(array)][index],
             Memory::Local(array) => thread.locals[usize::from(array)][index],
+            Memory::Table(table) => self.code.function.tables[usize::from(table)].bits[index],
         }
     }
 
@@ -464,6 +467,7 @@ impl Machine<'_> {
             Memory::Param(param) => unsafe { self.buffers[usize::from(param)].store(index, bits) },
             Memory::Shared(array) => self.shared[usize::from(array)][index] = bits,
             Memory::Local(array) => thread.locals[usize::from(array)][index] = bits,
+            Memory::Table(_) => unreachable!("the verifier refuses stores to tables"),
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Body<'m> {
     pub(crate) call: Option<Call>,
     pub(crate) shared: Vec<Shared>,
     pub(crate) locals: Vec<Word>,
+    /// The variables that tables initialize.
+    pub(crate) tables: Vec<Word>,
     /// The lanes of the values that are defined so far.
     pub(crate) values: Vec<Vec<Word>>,
     /// The copies of the next statement that the unrolled loops around it make.
@@ -52,6 +54,7 @@ impl<'m> Body<'m> {
             call,
             shared: Vec::new(),
             locals: Vec::new(),
+            tables: Vec::new(),
             values: vec![Vec::new(); function.values.len()],
             copies: 1,
             loops: Vec::new(),

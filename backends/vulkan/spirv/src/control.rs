@@ -26,6 +26,15 @@ impl Body<'_> {
             let variable = emit.local(of);
             self.locals.push(variable);
         }
+        for table in &function.tables {
+            let emit = &mut self.unit.emit;
+            let element = emit.of(table.dtype);
+            let of = emit.array(element, table.bits.len() as u32);
+            let bits = table.bits.iter();
+            let elements: Vec<Word> = bits.map(|bits| emit.constant(table.dtype, *bits)).collect();
+            let variable = emit.table(of, &elements);
+            self.tables.push(variable);
+        }
         for array in &function.shared {
             let shared = match self.call {
                 Some(_) => self.unit.scratch(array),
@@ -229,7 +238,7 @@ fn indexes_locals(block: &Block) -> bool {
         Stmt::Let {
             op: Operation::Load(memory, Some(_)),
             ..
-        } => matches!(memory, Memory::Local(_)),
+        } => matches!(memory, Memory::Local(_) | Memory::Table(_)),
         Stmt::Store { to, at, .. } => at.is_some() && matches!(to, Memory::Local(_)),
         _ => false,
     })

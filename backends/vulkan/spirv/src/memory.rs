@@ -52,7 +52,7 @@ impl Body<'_> {
     fn place(&mut self, memory: Memory, at: Option<ValueId>, lane: u8, stored: DType) -> Word {
         let index = self.index(at, lane);
         let element = match memory {
-            Memory::Local(_) => self.unit.emit.of(stored),
+            Memory::Local(_) | Memory::Table(_) => self.unit.emit.of(stored),
             _ => self.unit.emit.stored(stored),
         };
         let (class, array) = match memory {
@@ -70,6 +70,7 @@ impl Body<'_> {
                 }
                 (StorageClass::Function, variable)
             }
+            Memory::Table(table) => (StorageClass::Function, self.tables[usize::from(table)]),
         };
         let emit = &mut self.unit.emit;
         let pointer = emit.pointer(class, element);
@@ -168,7 +169,7 @@ impl Body<'_> {
         let lanes = (0..of.lanes).map(|lane| {
             let place = self.place(memory, at, lane, stored);
             let emit = &mut self.unit.emit;
-            if dtype == DType::Bool && !matches!(memory, Memory::Local(_)) {
+            if dtype == DType::Bool && !matches!(memory, Memory::Local(_) | Memory::Table(_)) {
                 let byte = emit.of(DType::U8);
                 let loaded = emit.load(byte, place);
                 let wide = self.cast(DType::U8, DType::U32, loaded);

@@ -24,7 +24,8 @@ pub(crate) fn check(
     let bytes = shared.clone().filter(|dtype| *dtype == DType::Bool);
     let values = function.values.iter().map(|of| of.dtype);
     let locals = function.locals.iter().map(|array| array.dtype);
-    let values = values.chain(locals).chain(shared);
+    let tables = function.tables.iter().map(|table| table.dtype);
+    let values = values.chain(locals).chain(tables).chain(shared);
     let values = values.filter(|dtype| *dtype != DType::Bool).chain(bytes);
     let computed = values.filter_map(|dtype| {
         let need = computation(has, dtype)?;

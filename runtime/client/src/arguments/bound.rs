@@ -3,7 +3,7 @@
 //! Arguments are checked against the signature and packed in one pass, on the caller's thread. Moving the packed
 //! arguments into the mailbox slot afterwards cannot fail.
 
-use millstream_protocol::{Access, Element, Error, Metadata, TensorMap};
+use millstream_protocol::{Access, Element, Error, Metadata, Stored, TensorMap};
 
 use crate::arguments::{
     ArgumentCount, ArgumentWriter, ScalarParameter, nine_to_sixteen, up_to_eight,
@@ -11,20 +11,20 @@ use crate::arguments::{
 use crate::handle::Handle;
 
 /// One binding of a launch: a handle with an access.
-pub struct Bound<'a, T: Element> {
+pub struct Bound<'a, T: Stored> {
     handle: &'a Handle<T>,
     access: Access,
 }
 
-impl<T: Element> Clone for Bound<'_, T> {
+impl<T: Stored> Clone for Bound<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: Element> Copy for Bound<'_, T> {}
+impl<T: Stored> Copy for Bound<'_, T> {}
 
-impl<T: Element> Bound<'_, T> {
+impl<T: Stored> Bound<'_, T> {
     /// Returns the handle.
     pub fn handle(&self) -> &Handle<T> {
         self.handle
@@ -38,25 +38,25 @@ impl<T: Element> Bound<'_, T> {
 
 /// Binds a handle for reading.
 #[inline]
-pub fn read<T: Element>(handle: &Handle<T>) -> Bound<'_, T> {
+pub fn read<T: Stored>(handle: &Handle<T>) -> Bound<'_, T> {
     bind(handle, Access::Read)
 }
 
 /// Binds a handle for writing. The launch must define every byte of it.
 #[inline]
-pub fn write<T: Element>(handle: &Handle<T>) -> Bound<'_, T> {
+pub fn write<T: Stored>(handle: &Handle<T>) -> Bound<'_, T> {
     bind(handle, Access::Write)
 }
 
 /// Binds a handle for reading and writing.
 #[inline]
-pub fn update<T: Element>(handle: &Handle<T>) -> Bound<'_, T> {
+pub fn update<T: Stored>(handle: &Handle<T>) -> Bound<'_, T> {
     bind(handle, Access::ReadWrite)
 }
 
 /// Binds a handle with a given access.
 #[inline]
-pub fn bind<T: Element>(handle: &Handle<T>, access: Access) -> Bound<'_, T> {
+pub fn bind<T: Stored>(handle: &Handle<T>, access: Access) -> Bound<'_, T> {
     Bound { handle, access }
 }
 
@@ -92,9 +92,9 @@ pub trait Argument: Sealed {
         Self: 'h;
 }
 
-impl<T: Element> Sealed for Bound<'_, T> {}
+impl<T: Stored> Sealed for Bound<'_, T> {}
 
-impl<T: Element> Argument for Bound<'_, T> {
+impl<T: Stored> Argument for Bound<'_, T> {
     #[inline(always)]
     fn count(&self) -> ArgumentCount {
         ArgumentCount::BINDING
@@ -109,7 +109,7 @@ impl<T: Element> Argument for Bound<'_, T> {
     }
 }
 
-impl<T: Element> Sealed for &Handle<T> {}
+impl<T: Stored> Sealed for &Handle<T> {}
 
 impl<T: Element> Sealed for &ScalarParameter<T> {}
 
@@ -147,7 +147,7 @@ impl<A: Argument, const N: usize> Argument for [A; N] {
 impl<A: Argument, const N: usize> Sealed for [A; N] {}
 
 /// A handle without an access is bound for reading and writing.
-impl<T: Element> Argument for &Handle<T> {
+impl<T: Stored> Argument for &Handle<T> {
     #[inline(always)]
     fn count(&self) -> ArgumentCount {
         ArgumentCount::BINDING

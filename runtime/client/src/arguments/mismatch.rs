@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use millstream_ir::DType;
-use millstream_protocol::{Access, ArgumentError, ArgumentErrorKind, BindingSpec, Element, Error};
+use millstream_protocol::{Access, ArgumentError, ArgumentErrorKind, BindingSpec, Error, Stored};
 
 use crate::arguments::ArgumentCount;
 use crate::handle::Handle;
@@ -36,7 +36,7 @@ pub(super) fn is_fresh(declared: Access, given: Access, typed: Typed) -> bool {
 
 /// Returns the first reason for which a binding does not fit.
 #[cold]
-pub(super) fn mismatch<T: Element>(
+pub(super) fn mismatch<T: Stored>(
     (kernel, device): (&KernelHandle, &DeviceShared),
     spec: &BindingSpec,
     handle: &Handle<T>,
@@ -57,7 +57,7 @@ pub(super) fn mismatch<T: Element>(
         );
         (ArgumentErrorKind::Access, message)
     } else if let Typed::Yes = typed {
-        let given = T::DTYPE;
+        let given = T::WORD;
         let message = format!(
             "binding `{name}` is declared as {declared}, got elements of {given}: pass a handle of {declared}, or convert one with `Handle::cast`"
         );

@@ -10,8 +10,8 @@ use std::slice;
 
 use millstream_protocol::{
     Access, ArgumentError, ArgumentErrorKind, Binding, BindingSpec, Element, Error, Extra,
-    INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, ScalarSpec, Share, Signature, Table, Task,
-    TaskExtras, TensorMap, recording::ScalarSlot,
+    INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, ScalarSpec, Share, Signature, Stored, Table,
+    Task, TaskExtras, TensorMap, recording::ScalarSlot,
 };
 
 use crate::arguments::mismatch::{
@@ -228,7 +228,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     /// # Errors
     /// The mismatch with the signature.
     #[inline(always)]
-    pub(crate) fn binding<T: Element>(
+    pub(crate) fn binding<T: Stored>(
         &mut self,
         handle: &'h Handle<T>,
         access: Access,
@@ -248,12 +248,18 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn bind<T: Element>(
+    fn bind<T: Stored>(
         &mut self,
         handle: &'h Handle<T>,
         access: Access,
         typed: Typed,
     ) -> Result<(), Box<Error>> {
+        const {
+            assert!(
+                size_of::<T>().is_multiple_of(T::WORD.size()),
+                "an element consists of whole words"
+            );
+        };
         let binding = handle.binding(access);
         let Some(spec) = self.bindings.next() else {
             return Err(surplus(self.kernel, ArgumentCount::BINDING));
@@ -262,7 +268,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
             && (spec.access == access || is_fresh(spec.access, access, typed))
             && match typed {
                 // A view of the declared type is aligned and of whole elements, so comparing the types suffices.
-                Typed::Yes => spec.dtype == T::DTYPE,
+                Typed::Yes => spec.dtype == T::WORD,
                 // The sizes of elements are powers of two; a remainder costs as much as all other checks.
                 Typed::No => {
                     let partial = spec.dtype.size() as u64 - 1;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_protocol::{
     ArgumentError, ArgumentErrorKind, Binding, Element, Error, INLINE_BINDINGS, Op, RecordingId,
-    recording::Parameter,
+    Stored, recording::Parameter,
 };
 use smallvec::SmallVec;
 
@@ -75,7 +75,7 @@ impl<'a> ReplayArgs<'a> {
 
     /// Binds `handle` in place of `parameter`, as [`Recording::bind`].
     #[inline]
-    pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
+    pub fn bind<T: Stored>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
         let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
         self.keep_error(bound);
         self

@@ -62,7 +62,7 @@ enum Callee {
     /// A kernel with its own sources.
     Kernel(Arc<Kernel>),
     /// An SSA function.
-    Ssa(Function),
+    Ssa(Box<Function>),
 }
 
 impl Call {
@@ -79,7 +79,7 @@ impl Call {
     /// instructions are compiled once. `make` and `make_in_place` check the function.
     pub fn ssa(function: Function, cubes: [u32; 3]) -> Self {
         Self {
-            callee: Callee::Ssa(function),
+            callee: Callee::Ssa(Box::new(function)),
             cubes,
             scalars: Vec::new(),
         }
@@ -136,7 +136,7 @@ impl Call {
             let (kernel, function) = match self.callee {
                 Callee::Kernel(kernel) => (kernel, None),
                 Callee::Ssa(function) => {
-                    let program = Arc::new(Program::Ssa(function.clone()));
+                    let program = Arc::new(Program::Ssa((*function).clone()));
                     let kernel = Kernel::from_program(&*function.name, program);
                     let invalid =
                         |why| format!("`{}` is not a valid program: {why}", function.name);
@@ -198,7 +198,7 @@ impl Call {
                 {
                     output.mode = BufferMode::Update;
                 }
-                Arc::new(Program::Ssa(function))
+                Arc::new(Program::Ssa(*function))
             });
             let custom = Custom {
                 kernel,

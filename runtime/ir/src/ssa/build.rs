@@ -2,7 +2,9 @@
 
 use super::builder::Len;
 use super::handles::{MemoryRef, Operand, Val, Var};
-use super::{Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Type, ValueId};
+use super::{
+    Array, Axis, Builder, Memory, Op, Param, Position, Say, Scalar, Stmt, Table, Type, ValueId,
+};
 use crate::DType;
 use crate::nest::BufferMode;
 
@@ -30,9 +32,17 @@ impl Builder {
             dtype,
             mode,
             len: None,
+            each: 1,
         };
         let place = self.add(|f| &mut f.params, param);
         MemoryRef::new(self, Memory::Param(place), dtype)
+    }
+
+    /// Makes messages count this many elements of a buffer as one.
+    pub fn count_each(&self, memory: MemoryRef<'_>, each: u32) {
+        if let Some(Memory::Param(param)) = self.checked_memory(memory) {
+            self.change(|function| function.params[usize::from(param)].each = each);
+        }
     }
 
     /// Returns the number of elements, `u64`. That of a buffer is a launch word, `{name}_len`, which the first call adds.
@@ -81,6 +91,13 @@ impl Builder {
         let name = self.unique_name(name.into());
         let index = self.add(|f| &mut f.locals, Array { name, dtype, len });
         MemoryRef::new(self, Memory::Local(index), dtype)
+    }
+
+    /// Adds a table of constants of this type, by their bits.
+    pub fn table(&self, name: impl Into<String>, dtype: DType, bits: Vec<u64>) -> MemoryRef<'_> {
+        let name = self.unique_name(name.into());
+        let index = self.add(|f| &mut f.tables, Table { name, dtype, bits });
+        MemoryRef::new(self, Memory::Table(index), dtype)
     }
 
     /// Adds a variable with this initial value. An integer without type is an `i64`.

@@ -49,8 +49,6 @@ struct State {
     open: Vec<OpenBlock>,
     /// The blocks that ended, and whose statements are still to come.
     closed: Vec<Block>,
-    /// What comes before all of them.
-    first: OpenBlock,
     /// The names of arrays and variables, with the last number appended to each.
     names: HashMap<String, u32>,
     /// The line of the source file of what is added now.
@@ -93,7 +91,6 @@ impl Builder {
             function: Function::begun(name.into(), threads),
             open: vec![OpenBlock::default()],
             closed: Vec::new(),
-            first: OpenBlock::default(),
             names: HashMap::new(),
             line: 0,
             refused: None,
@@ -117,7 +114,6 @@ impl Builder {
         let State {
             mut function,
             open,
-            first,
             refused,
             ..
         } = self.state.into_inner();
@@ -125,8 +121,7 @@ impl Builder {
             return Err(ProgramError::new(format!("`{}` {why}", function.name)));
         }
         // A closure that panicked left its block open: its statements belong to the surrounding block.
-        let blocks = std::iter::once(first).chain(open);
-        function.body = blocks.flat_map(|block| block.body).collect();
+        function.body = open.into_iter().flat_map(|block| block.body).collect();
         function.check()?;
         Ok(function)
     }
@@ -188,6 +183,10 @@ impl Builder {
             Some(Memory::Param(param)) => Len::Scalar(self.len_of_param(param)),
             Some(Memory::Shared(index)) => self.change(|function| len(&function.shared, index)),
             Some(Memory::Local(index)) => self.change(|function| len(&function.locals, index)),
+            Some(Memory::Table(index)) => {
+                let len = self.change(|function| function.tables[usize::from(index)].bits.len());
+                Len::Elements(u32::try_from(len).unwrap_or(u32::MAX))
+            }
         }
     }
 
@@ -204,18 +203,6 @@ impl Builder {
             self.change(|function| function.params[param].len = Some(index));
             index
         })
-    }
-
-    /// Adds statements before all that were added otherwise. They use no value from outside of the closure.
-    pub fn first(&self, body: impl FnOnce()) {
-        let mut state = self.state.borrow_mut();
-        let first = std::mem::take(&mut state.first);
-        let open = std::mem::replace(&mut state.open, vec![first]);
-        drop(state);
-        body();
-        let mut state = self.state.borrow_mut();
-        let blocks = std::mem::replace(&mut state.open, open);
-        state.first = blocks.into_iter().next().unwrap_or_default();
     }
 
     /// Adds a block that [`Builder::take_block`] returns. It waits with the builder: what has a closure, of which a program

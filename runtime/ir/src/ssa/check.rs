@@ -4,7 +4,7 @@ mod operation;
 
 use super::{
     ACCESS_BYTES_MAX, Array, Block, DEPTH_MAX, Function, LOCAL_BYTES_MAX, Memory, Param,
-    SHARED_BYTES_MAX, Stmt, THREADS_MAX, Type, ValueId, uniform,
+    SHARED_BYTES_MAX, Stmt, TABLE_BYTES_MAX, THREADS_MAX, Table, Type, ValueId, uniform,
 };
 use crate::error::Checked;
 use crate::nest::BufferMode;
@@ -39,7 +39,9 @@ impl Function {
         let params = self.params.iter().map(|param| &param.name);
         let scalars = self.scalars.iter().map(|scalar| &scalar.name);
         let arrays = self.shared.iter().chain(&self.locals);
-        let all = params.chain(scalars).chain(arrays.map(|array| &array.name));
+        let tables = self.tables.iter().map(|table| &table.name);
+        let all = params.chain(scalars).chain(tables);
+        let all = all.chain(arrays.map(|array| &array.name));
         let mut seen = std::collections::HashSet::new();
         for name in std::iter::once(&self.name).chain(all.clone()) {
             let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -66,7 +68,15 @@ impl Function {
     }
 
     fn check_lens(&self) -> Result<(), ProgramError> {
-        for Param { name, len, .. } in &self.params {
+        for Param {
+            name, len, each, ..
+        } in &self.params
+        {
+            if *each == 0 {
+                return Err(ProgramError::new(format!(
+                    "messages count each 0 elements of `{name}` as one: write at least 1"
+                )));
+            }
             let len = len.map(|len| self.scalars.get(usize::from(len)).ok_or(len));
             let why = match len {
                 None if self.checked => format!(
@@ -102,7 +112,15 @@ impl Function {
         // Only arrays count: variables are registers.
         let arrays = self.locals.iter().filter(|array| array.len > 1);
         let local_bytes = arrays.map(bytes_of).fold(0, u64::saturating_add);
+        let bytes_of = |table: &Table| table.bits.len() as u64 * table.dtype.size() as u64;
+        let table_bytes = self
+            .tables
+            .iter()
+            .map(bytes_of)
+            .fold(0, u64::saturating_add);
         let counts = [
+            ("tables", self.tables.len() as u64, LIST_MAX),
+            ("bytes of tables", table_bytes, TABLE_BYTES_MAX),
             ("parameters", self.params.len() as u64, LIST_MAX),
             ("scalars", self.scalars.len() as u64, LIST_MAX),
             ("shared arrays", self.shared.len() as u64, LIST_MAX),
@@ -114,6 +132,18 @@ impl Function {
         for (what, given, limit) in counts {
             if given > limit {
                 return Err(ProgramError::too_many(what, given, limit));
+            }
+        }
+        for Table { name, dtype, bits } in &self.tables {
+            let width = match dtype {
+                DType::Bool => 1,
+                dtype => 8 * dtype.size() as u32,
+            };
+            let fits = |bits: &u64| width == 64 || bits >> width == 0;
+            if bits.is_empty() || !bits.iter().all(fits) {
+                return Err(ProgramError::new(format!(
+                    "the table `{name}` needs at least one constant, and constants of type {dtype}"
+                )));
             }
         }
         Ok(())
@@ -298,8 +328,15 @@ impl Check<'_> {
     }
 
     fn writes(&self, memory: Memory) -> Result<(), ProgramError> {
-        let Memory::Param(index) = memory else {
-            return Ok(());
+        let index = match memory {
+            Memory::Param(index) => index,
+            Memory::Table(index) => {
+                let name = &self.function.tables[usize::from(index)].name;
+                return Err(ProgramError::new(format!(
+                    "`{name}` is a table of constants, but the function stores to it: copy it to a local"
+                )));
+            }
+            _ => return Ok(()),
         };
         let param = &self.function.params[usize::from(index)];
         if param.mode != BufferMode::Read {

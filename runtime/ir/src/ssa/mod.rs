@@ -70,6 +70,8 @@ pub const THREADS_MAX: u32 = 1024;
 pub const SHARED_BYTES_MAX: u64 = 47 << 10;
 /// The most bytes of locals of a thread. Locals should fit registers, of which a thread has 1 KiB.
 pub const LOCAL_BYTES_MAX: u64 = 16 << 10;
+/// The most bytes of tables: a part of each copy of the program, and of some devices' registers or stacks.
+pub const TABLE_BYTES_MAX: u64 = 32 << 10;
 /// The greatest depth of nested blocks.
 pub const DEPTH_MAX: usize = 64;
 
@@ -94,6 +96,8 @@ pub struct Function {
     pub shared: Vec<Array>,
     /// Arrays and variables of each thread. They are initialized with zeros.
     pub locals: Vec<Array>,
+    /// Arrays of constants, which are only loaded.
+    pub tables: Vec<Table>,
     /// The type of each value.
     pub values: Vec<Type>,
     /// The statements.
@@ -111,6 +115,8 @@ pub struct Param {
     pub mode: BufferMode,
     /// The launch word, `u64`, with the number of its elements.
     pub len: Option<u16>,
+    /// The number of elements that the author's code has as one, such as a struct: messages count those.
+    pub each: u32,
 }
 
 /// A launch word.
@@ -131,6 +137,17 @@ pub struct Array {
     pub dtype: DType,
     /// The number of elements; 1 for a variable.
     pub len: u32,
+}
+
+/// An array of constants.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Table {
+    /// The name.
+    pub name: String,
+    /// The type of the elements.
+    pub dtype: DType,
+    /// The bits of each element, in the low end.
+    pub bits: Vec<u64>,
 }
 
 /// The type of a value.
@@ -169,6 +186,8 @@ pub enum Memory {
     Shared(u16),
     /// A local.
     Local(u16),
+    /// A table.
+    Table(u16),
 }
 
 named! {
@@ -339,8 +358,17 @@ impl Function {
             scalars: Vec::new(),
             shared: Vec::new(),
             locals: Vec::new(),
+            tables: Vec::new(),
             values: Vec::new(),
             body: Block::new(),
+        }
+    }
+
+    /// Returns the number of elements that messages count as one.
+    pub fn each(&self, memory: Memory) -> u32 {
+        match memory {
+            Memory::Param(index) => self.params[usize::from(index)].each,
+            _ => 1,
         }
     }
 
@@ -353,6 +381,10 @@ impl Function {
             }
             Memory::Shared(index) => (&self.shared, index),
             Memory::Local(index) => (&self.locals, index),
+            Memory::Table(index) => {
+                let table = self.tables.get(usize::from(index))?;
+                return Some((&table.name, table.dtype));
+            }
         };
         let array = arrays.get(usize::from(index))?;
         Some((&array.name, array.dtype))

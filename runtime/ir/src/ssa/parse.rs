@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     Array, AtomicOp, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Say, Scalar,
-    Scope, Shuffle, Stmt, Type, ValueId,
+    Scope, Shuffle, Stmt, Table, Type, ValueId,
 };
 use crate::nest::BufferMode;
 use crate::scalar::Number;
@@ -69,8 +69,8 @@ impl Reader<'_> {
                 return self.tie(lens);
             }
             let mode = BufferMode::from_name(kind);
-            if mode.is_none() && !matches!(kind, "scalar" | "shared" | "local") {
-                let what = "`read`, `write`, `update`, `scalar`, `shared`, `local` or `{`";
+            if mode.is_none() && !matches!(kind, "scalar" | "shared" | "local" | "table") {
+                let what = "`read`, `write`, `update`, `scalar`, `shared`, `local`, `table` or `{`";
                 return Err(self.scanner.expected(what, kind));
             }
             let name = self.scanner.word("a name")?.to_owned();
@@ -83,14 +83,29 @@ impl Reader<'_> {
                         self.scanner.expect("]")?;
                         lens.push((self.function.params.len(), len));
                     }
+                    let each = match self.scanner.take("each") {
+                        true => self.scanner.number("a number of elements")?,
+                        false => 1,
+                    };
                     self.function.params.push(Param {
                         name,
                         dtype,
                         mode,
                         len: None,
+                        each,
                     });
                 }
                 (None, "scalar") => self.function.scalars.push(Scalar { name, dtype }),
+                (None, "table") => {
+                    self.scanner.expect("[")?;
+                    let len: u32 = self.scanner.number("a length")?;
+                    self.scanner.expect("]")?;
+                    self.scanner.expect("=")?;
+                    let bits = (0..len)
+                        .map(|_| self.bits(dtype))
+                        .collect::<Result<_, _>>()?;
+                    self.function.tables.push(Table { name, dtype, bits });
+                }
                 (None, kind) => {
                     let mut len = 1;
                     if self.scanner.take("[") {
@@ -252,7 +267,12 @@ impl Reader<'_> {
         let memory = param
             .map(|index| Memory::Param(place(index)))
             .or_else(|| array(&function.shared).map(|index| Memory::Shared(place(index))))
-            .or_else(|| array(&function.locals).map(|index| Memory::Local(place(index))));
+            .or_else(|| array(&function.locals).map(|index| Memory::Local(place(index))))
+            .or_else(|| {
+                let tables = &function.tables;
+                let index = tables.iter().position(|table| table.name == name);
+                index.map(|index| Memory::Table(place(index)))
+            });
         let Some(memory) = memory else {
             return Err(self.scanner.error(format!(
                 "there is no `{name}`: declare it in the head of the function"

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Array, Block, Function, Memory, Op, Stmt, Type, ValueId};
+use super::{Array, Block, Function, Memory, Op, Stmt, Table, Type, ValueId};
 use crate::DType;
 use crate::scalar::Number;
 
@@ -215,9 +215,13 @@ impl fmt::Display for Function {
                 .len
                 .map(|len| (self.scalars.get(usize::from(len)), len))
             {
-                None => writeln!(f)?,
-                Some((Some(scalar), _)) => writeln!(f, "[{}]", scalar.name)?,
-                Some((None, len)) => writeln!(f, "[{len}]")?,
+                None => {}
+                Some((Some(scalar), _)) => write!(f, "[{}]", scalar.name)?,
+                Some((None, len)) => write!(f, "[{len}]")?,
+            }
+            match param.each {
+                1 => writeln!(f)?,
+                each => writeln!(f, " each {each}")?,
             }
         }
         for scalar in &self.scalars {
@@ -230,6 +234,13 @@ impl fmt::Display for Function {
                     len => writeln!(f, "  {kind} {name}: {dtype}[{len}]")?,
                 }
             }
+        }
+        for Table { name, dtype, bits } in &self.tables {
+            write!(f, "  table {name}: {dtype}[{}] =", bits.len())?;
+            for bits in bits {
+                write!(f, " {}", Bits(*bits, Some(*dtype)))?;
+            }
+            writeln!(f)?;
         }
         writeln!(f, "{{")?;
         block(f, self, &self.body, 1)?;

@@ -1,11 +1,12 @@
 //! The items that the macro writes.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ItemFn;
+use syn::spanned::Spanned;
 
 use crate::body::{Body, Form};
-use crate::forms::{Generics, allowed, body};
+use crate::forms::{Generics, allowed, body, checked, lints, quiet};
 use crate::gate::{self, Gate};
 use crate::helper::{self, called};
 use crate::scope::Use;
@@ -48,7 +49,7 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
         let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
         traced = gate::traced(&quote!(__PLAIN), &names, &traced);
     }
-    let allowed = allowed();
+    let (allowed, checked, quiet) = (allowed(), checked(), quiet());
 
     let generics = Generics::of(function);
     let Generics {
@@ -59,8 +60,10 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
     let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
     let types = function.params.iter().map(|param| match &param.kind {
         ParamKind::Value(of) => quote!(#of),
-        ParamKind::Buffer(of, Mode::Read | Mode::Atomic) => quote!(&'a ::millstream::Handle<#of>),
-        ParamKind::Buffer(of, _) => quote!(&'a mut ::millstream::Handle<#of>),
+        ParamKind::Buffer(of, Mode::Read | Mode::Atomic) => {
+            quote_spanned!(of.span()=> &'a ::millstream::Handle<#of>)
+        }
+        ParamKind::Buffer(of, _) => quote_spanned!(of.span()=> &'a mut ::millstream::Handle<#of>),
     });
     let types: Vec<_> = types.collect();
     let definition = definition(function, &generics, &traced, axes);
@@ -129,8 +132,9 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
             #name { #(#names,)* __of: ::core::marker::PhantomData }
         }
 
-        #allowed
+        #checked
         const _: () = {
+            #quiet
             impl<'a #(, #declared)*> #name<'a #(, #arguments)*> #bounds {
                 #[doc = #threads]
                 /// Compiles the kernel for the device the first time. May block while there is no room for the task, unless
@@ -177,6 +181,7 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
 
             impl<'a #(, #declared)*> ::millstream::__kernel::call::Definition for #name<'a #(, #arguments)*> #bounds {
                 #definition
+                #quiet
                 fn native() -> ::core::option::Option<::millstream::__kernel::call::Native> {
                     #native
                 }
@@ -209,16 +214,24 @@ fn definition(
         (None, _) => quote!([32, 8, 1]),
     };
     let checked = !function.unchecked;
-    let count = function.params.len() + axes;
+    let quiet = quiet();
+    // The plain form has the same variables.
+    let lints = match function.cube {
+        Some(_) => lints(function),
+        None => quiet.clone(),
+    };
+    let types: Vec<_> = function.scalars().map(|(_, of)| of).collect();
+    let others = function.buffers().count() + axes;
+    let parameter = quote!(::millstream::__kernel::call::Parameter);
     let buffers = function.buffers().map(|(name, of, mode)| {
         let text = name.to_string();
         let mode = match mode {
-            Mode::Read => quote!(Read),
+            Mode::Read => return quote!(let #name = __k.buffer::<#of>(#text);),
             Mode::Whole => quote!(Write),
             Mode::Update => quote!(Update),
             Mode::Atomic => return quote!(let #name = __k.atomics::<#of>(#text);),
         };
-        quote!(let #name = __k.buffer::<#of>(#text, ::millstream::ir::nest::BufferMode::#mode);)
+        quote!(let #name = __k.buffer_mut::<#of>(#text, ::millstream::ir::nest::BufferMode::#mode);)
     });
     let scalars = function.scalars().map(|(name, of)| {
         let text = name.to_string();
@@ -238,13 +251,12 @@ fn definition(
         Mode::Update => quote!(::millstream::update(&*self.#name)),
         Mode::Atomic => quote!(::millstream::update(self.#name)),
     });
-    let values = function
-        .scalars()
-        .map(|(name, _)| quote!(::millstream::__kernel::number::Scalar::bits(self.#name)));
+    let names = function.scalars().map(|(name, _)| name);
     let lens = function
         .buffers()
-        .map(|(name, ..)| quote!(self.#name.len() as u64));
+        .map(|(name, ..)| quote!(::millstream::__kernel::call::length(self.#name)));
     let counts = (0..axes).map(|axis| quote!(__threads.along(#axis)));
+    let others_of = lens.chain(counts);
     quote! {
         type Key = #name<'static #(, #arguments)*>;
         const NAME: &'static str = #text;
@@ -252,8 +264,9 @@ fn definition(
         const THREADS: [u32; 3] = #threads;
         const CHECKED: bool = #checked;
         const AXES: usize = #axes;
-        const SCALARS: usize = #count;
+        const SCALARS: usize = #(<#types as #parameter>::SCALARS +)* #others;
 
+        #lints
         fn trace(__k: ::millstream::__kernel::traced::Tracer<'_>) {
             #(#buffers)*
             #(#scalars)*
@@ -263,6 +276,7 @@ fn definition(
             #body
         }
 
+        #quiet
         #[inline(always)]
         fn write<'h>(
             &'h self,
@@ -270,7 +284,17 @@ fn definition(
             __writer: &mut ::millstream::kernel::ArgumentWriter<'_, 'h>,
         ) -> ::core::result::Result<(), ::std::boxed::Box<::millstream::Error>> {
             #(::millstream::Argument::write(&#written, __writer)?;)*
-            ::millstream::__kernel::call::write_words(__writer, [#(#values,)* #(#lens,)* #(#counts,)*])
+            ::millstream::__kernel::call::write_words::<Self>(__writer, |__words| {
+                let mut __at = 0;
+                #(
+                    #parameter::put(self.#names, __words, __at);
+                    __at += <#types as #parameter>::SCALARS;
+                )*
+                #(
+                    __words[__at] = #others_of;
+                    __at += 1;
+                )*
+            })
         }
     }
 }
@@ -302,15 +326,16 @@ fn plain(
             (Mode::Whole, ..) => quote!(Shared<'a, #of, true>),
             (Mode::Atomic, ..) => quote!(Atomics<'a, #of>),
         };
-        quote!(::millstream::__kernel::plain::#view)
+        quote_spanned!(of.span()=> ::millstream::__kernel::plain::#view)
     }));
-    let names = pairs(buffers.iter().map(|((name, _, mode), _)| match mode {
-        Mode::Read | Mode::Atomic => quote!(#name),
-        _ => quote!(mut #name),
-    }));
+    let names = pairs(buffers.iter().map(|((name, ..), _)| quote!(#name)));
     let scalar_types: Vec<_> = function.scalars().map(|(_, of)| of).collect();
     let scalar_names: Vec<_> = function.scalars().map(|(name, _)| name).collect();
-    let indices = 0..scalar_types.len();
+    let parameter = quote!(::millstream::__kernel::call::Parameter);
+    let indices = (0..scalar_types.len()).map(|index| {
+        let before = &scalar_types[..index];
+        quote!(0 #(+ <#before as #parameter>::SCALARS)*)
+    });
     let this = quote!(<#name<'static #(, #arguments)*> as ::millstream::__kernel::plain::Body>);
     let (thread, scalars, of_views) = (
         quote!(::millstream::__kernel::plain::Thread<'_>),
@@ -321,6 +346,8 @@ fn plain(
         name: &format_ident!("__plain"),
         path: quote!(__plain),
         types: vec![thread.clone(), scalars.clone(), of_views.clone()],
+        lints: lints(function),
+        changed: function.changed().collect(),
     };
     let params = [
         quote!(__thread: #thread),
@@ -329,16 +356,18 @@ fn plain(
     ];
     let body = gate.plain([declared, &params], &quote!(()), bounds, &body);
     let constant = gate.constant(&format_ident!("__PLAIN"), function);
+    let quiet = quiet();
     Ok(quote! {
         #body
         #constant
 
+        #quiet
         impl<#(#declared),*> ::millstream::__kernel::plain::Body for #name<'static #(, #arguments)*> #bounds {
             type Views<'a> = #views;
             type Scalars = (#(#scalar_types,)*);
 
             fn scalars(__arguments: &::millstream::NativeArgs<'_>) -> Self::Scalars {
-                (#(::millstream::__kernel::call::scalar::<#scalar_types>(__arguments, #indices),)*)
+                (#(<#scalar_types as #parameter>::of(__arguments, #indices),)*)
             }
 
             #[inline(always)]

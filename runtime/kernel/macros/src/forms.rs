@@ -8,9 +8,34 @@ use crate::body::{Body, Form};
 use crate::scope::Use;
 use crate::signature::{Function, Mode, Param, ParamKind};
 
-/// The lints that the written code is exempt from: what the user wrote is checked in the plain body.
+/// The lints that the written code is exempt from.
 pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unreachable_pub, unused)])
+}
+
+/// As [`allowed`], around the form of a body whose variables rustc checks: the plain one, the traced one if there is no other.
+/// In it all that the macro writes itself has [`quiet`] or a name with `_`.
+pub(crate) fn checked() -> TokenStream {
+    quote!(#[allow(
+        clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unreachable_pub, dead_code, path_statements,
+        redundant_semicolons, unreachable_code, unused_braces, unused_imports, unused_labels, unused_must_use, unused_parens
+    )])
+}
+
+/// The lints of variables, for what the macro writes.
+pub(crate) fn quiet() -> TokenStream {
+    quote!(#[allow(unused)])
+}
+
+/// Returns the attributes of a function about lints, for the form of its body that rustc checks.
+pub(crate) fn lints(function: &Function) -> TokenStream {
+    if function.is_broken {
+        return quiet();
+    }
+    let levels = ["allow", "deny", "expect", "warn"];
+    let attributes = function.item.attrs.iter();
+    let attributes = attributes.filter(|it| levels.iter().any(|level| it.path().is_ident(level)));
+    quote!(#(#attributes)*)
 }
 
 /// Returns the traced body of a helper function or a method.
@@ -59,8 +84,7 @@ impl Generics {
                 .scalars()
                 .any(|(_, of)| quote!(#of).to_string() == name.to_string())
         });
-        let scalars =
-            scalars.map(|name| quote!(#name: ::millstream::__kernel::call::ScalarArgument));
+        let scalars = scalars.map(|name| quote!(#name: ::millstream::__kernel::call::Parameter));
         let all: Vec<_> = written.chain(elements).chain(scalars).collect();
         let bounds = quote!(where #(#all),*);
         Self {

@@ -19,6 +19,10 @@ pub(crate) struct Gate<'a> {
     pub(crate) path: TokenStream,
     /// The types of its parameters, with the generic parameters of the body.
     pub(crate) types: Vec<TokenStream>,
+    /// The attributes about lints.
+    pub(crate) lints: TokenStream,
+    /// The parameters that accesses take `&mut` of.
+    pub(crate) changed: Vec<&'a Ident>,
 }
 
 impl Gate<'_> {
@@ -30,10 +34,20 @@ impl Gate<'_> {
         bounds: &TokenStream,
         body: &TokenStream,
     ) -> TokenStream {
-        let name = self.name;
+        let Self {
+            name,
+            lints,
+            changed,
+            ..
+        } = self;
         quote! {
+            #lints
             #[inline(always)]
             fn #name<#(#declared),*>(#(#params),*) -> (#output, impl ::core::marker::Sized) #bounds {
+                #(
+                    #[allow(unused_mut)]
+                    let mut #changed = #changed;
+                )*
                 let __value: #output = #body;
                 (__value, ())
             }

@@ -15,7 +15,7 @@ use syn::spanned::Spanned;
 use syn::{GenericParam, ReturnType};
 
 use crate::body::Form;
-use crate::forms::{Generics, allowed, body, example, traced, types};
+use crate::forms::{Generics, allowed, body, checked, example, lints, quiet, traced, types};
 use crate::gate::{self, Gate};
 use crate::scope::Use;
 use crate::signature::{Function, Mode, ParamKind};
@@ -32,7 +32,7 @@ pub(crate) fn helper(function: &Function) -> syn::Result<TokenStream> {
         bounds,
         arguments,
     } = &Generics::of(function);
-    let allowed = allowed();
+    let (allowed, checked) = (allowed(), checked());
     let (params, names) = (plain_params(function), names(function));
     let output = output(function);
     // Rust cannot call what only threads of a cube do.
@@ -51,10 +51,10 @@ pub(crate) fn helper(function: &Function) -> syn::Result<TokenStream> {
     };
     Ok(quote_spanned! {span=>
         #of_rust
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, dead_code)]
         #visibility enum #name {}
 
-        #allowed
+        #checked
         impl #name {
             #forms
         }
@@ -121,6 +121,7 @@ fn forms(function: &Function, of: &TokenStream) -> syn::Result<TokenStream> {
     } = &Generics::of(function);
     let (names, traced_params) = (names(function), traced_params(function));
     let output_traced = output_traced(function);
+    let quiet = quiet();
     let traced_of = |body: TokenStream| {
         quote! {
             #[doc(hidden)]
@@ -133,27 +134,24 @@ fn forms(function: &Function, of: &TokenStream) -> syn::Result<TokenStream> {
     if function.works_together() {
         let bound = quote!(for<'__b> #of: ::millstream::__kernel::plain::InCube);
         let (plain, traced) = (refused(function, &bound), traced_of(traced));
-        return Ok(quote!(#plain #traced));
+        let lints = lints(function);
+        return Ok(quote!(#quiet #plain #lints #traced));
     }
     let (params, output) = (plain_params(function), output(function));
-    // What accesses a buffer takes `&mut` of its name.
-    let mutable = function.params.iter().zip(&params);
-    let mutable = mutable.map(|(param, tokens)| match param.kind {
-        ParamKind::Buffer(_, Mode::Update | Mode::Whole) => quote!(mut #tokens),
-        _ => tokens.clone(),
-    });
-    let mutable: Vec<_> = mutable.collect();
     let (plain, _) = body(function, Form::Plain, &known)?;
     let gate = Gate {
         name: &format_ident!("__plain"),
         path: quote!(<#of>::__plain),
         types: function.params.iter().map(example).collect(),
+        lints: lints(function),
+        changed: function.changed().collect(),
     };
-    let inner = gate.plain([declared, &mutable], &output, bounds, &plain);
+    let inner = gate.plain([declared, &params], &output, bounds, &plain);
     let constant = gate.constant(&format_ident!("__PLAIN"), function);
     let traced = traced_of(gate::traced(&quote!({ <#of>::__PLAIN }), &names, &traced));
     Ok(quote! {
         #[doc(hidden)]
+        #quiet
         #[inline(always)]
         #visibility fn plain<#(#declared),*>(#(#params),*) -> #output #bounds {
             Self::__plain::<#(#arguments),*>(#(#names),*).0
@@ -161,6 +159,7 @@ fn forms(function: &Function, of: &TokenStream) -> syn::Result<TokenStream> {
 
         #inner
         #constant
+        #quiet
         #traced
     })
 }
@@ -235,8 +234,11 @@ fn traced_params(function: &Function) -> Vec<TokenStream> {
             ParamKind::Buffer(of, Mode::Atomic) => {
                 quote!(#name: impl ::millstream::__kernel::traced::Atomics<'__k, Element = #of>)
             }
-            ParamKind::Buffer(of, _) => {
+            ParamKind::Buffer(of, Mode::Read) => {
                 quote!(#name: impl ::millstream::__kernel::traced::Memory<'__k, Element = #of>)
+            }
+            ParamKind::Buffer(of, _) => {
+                quote!(#name: impl ::millstream::__kernel::traced::MemoryMut<'__k, Element = #of>)
             }
         }
     });

@@ -3,12 +3,12 @@
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::{
-    Error, Fields, GenericArgument, Ident, ImplItem, ImplItemFn, ItemFn, ItemImpl, ItemStruct,
-    Path, PathArguments, Result, ReturnType, Type,
+    Attribute, Error, Fields, GenericArgument, Ident, ImplItem, ImplItemFn, ItemFn, ItemImpl,
+    ItemStruct, Path, PathArguments, Result, ReturnType, Type,
 };
 
 use crate::body::Form;
-use crate::forms::{allowed, body, traced, types};
+use crate::forms::{allowed, body, checked, traced, types};
 use crate::scope::Use;
 use crate::signature::{Function, ParamKind};
 use crate::types::refuse_type;
@@ -49,7 +49,13 @@ pub(crate) fn of_struct(item: &ItemStruct) -> Result<TokenStream> {
         .iter()
         .map(|field| types(&field.ty, &[]))
         .collect();
+    let of: Vec<_> = fields.named.iter().map(|field| &field.ty).collect();
+    let texts = names
+        .iter()
+        .map(|name| name.as_ref().map(ToString::to_string));
+    let texts: Vec<_> = texts.collect();
     let allowed = allowed();
+    let stored = has_layout(item).then(|| stored(item, &of));
     Ok(quote! {
         #item
 
@@ -62,10 +68,62 @@ pub(crate) fn of_struct(item: &ItemStruct) -> Result<TokenStream> {
 
         #allowed
         const _: () = {
-            use ::millstream::__kernel::traced::{Kind, Traced, Tracer};
+            use ::millstream::__kernel::call::Parameter;
+            use ::millstream::__kernel::traced::{Inside, Kind, Traced, Tracer, Words};
+            use ::millstream::__kernel::{DType, NativeArgs};
 
             impl Kind for #name {
                 type Of<'__k> = #twin<'__k>;
+                const WORD: DType = DType::common(&[#(<#of as Kind>::WORD),*]);
+                const BYTES: usize = 0 #(+ <#of as Kind>::BYTES)*;
+
+                fn element<'__k>(__k: Tracer<'__k>, __words: Words<'__k>) -> #twin<'__k> {
+                    let mut __bytes = 0;
+                    #(
+                        let #names = <#of as Kind>::element(__k, __words.behind(__bytes));
+                        __bytes += <#of as Kind>::BYTES;
+                    )*
+                    #twin { #(#names),* }
+                }
+
+                fn parameter<'__k>(__k: Tracer<'__k>, __name: &str) -> #twin<'__k> {
+                    #twin {
+                        #(#names: <#of as Kind>::parameter(__k, &::std::format!("{__name}_{}", #texts)),)*
+                    }
+                }
+
+                fn constant(self, __k: Tracer<'_>) -> #twin<'_> {
+                    #twin { #(#names: <#of as Kind>::constant(self.#names, __k),)* }
+                }
+
+                fn each_number(&self, __each: &mut dyn FnMut(u64, DType)) {
+                    #(<#of as Kind>::each_number(&self.#names, __each);)*
+                }
+            }
+
+            impl<'__k> Inside<'__k> for #twin<'__k> {
+                type Kind = #name;
+            }
+
+            impl Parameter for #name {
+                const SCALARS: usize = 0 #(+ <#of as Parameter>::SCALARS)*;
+
+                #[inline(always)]
+                fn put(self, __words: &mut [u64], mut __at: usize) {
+                    #(
+                        <#of as Parameter>::put(self.#names, __words, __at);
+                        __at += <#of as Parameter>::SCALARS;
+                    )*
+                }
+
+                #[inline(always)]
+                fn of(__arguments: &NativeArgs<'_>, mut __at: usize) -> Self {
+                    #(
+                        let #names = <#of as Parameter>::of(__arguments, __at);
+                        __at += <#of as Parameter>::SCALARS;
+                    )*
+                    #name { #(#names),* }
+                }
             }
 
             impl<'__k> Traced<'__k> for #twin<'__k> {
@@ -81,8 +139,62 @@ pub(crate) fn of_struct(item: &ItemStruct) -> Result<TokenStream> {
                     #(Traced::assign(self.#names, value.#names);)*
                 }
             }
+
+            #stored
         };
     })
+}
+
+/// Returns `true` for a struct with `#[repr(C)]`, whose elements a buffer may have.
+fn has_layout(item: &ItemStruct) -> bool {
+    has(&item.attrs, "repr", "C")
+}
+
+/// Returns `true` if an attribute has an argument of this name: `#[derive(.., bytemuck::Pod)]`.
+fn has(attributes: &[Attribute], attribute: &str, argument: &str) -> bool {
+    let mut found = false;
+    for it in attributes.iter().filter(|it| it.path().is_ident(attribute)) {
+        // Whether the arguments are right is for rustc to say.
+        let _ = it.parse_nested_meta(|meta| {
+            found |= meta
+                .path
+                .segments
+                .last()
+                .is_some_and(|last| last.ident == argument);
+            Ok(())
+        });
+    }
+    found
+}
+
+/// Returns what makes a struct the element of buffers.
+fn stored(item: &ItemStruct, of: &[&Type]) -> TokenStream {
+    let name = &item.ident;
+    let padded = format!(
+        "`{name}` has padding, which buffers do not have: order its fields by size, the largest first, and add fields that fill it up"
+    );
+    // A struct that derives it has been checked by bytemuck.
+    let pod = (!has(&item.attrs, "derive", "Pod")).then(|| {
+        quote! {
+            // SAFETY: the struct is `repr(C)`, all bits are a value of each field (`Stored` is `Pod`), and the constant below
+            // finds padding.
+            unsafe impl ::millstream::__kernel::bytemuck::Zeroable for #name {}
+            // SAFETY: as above.
+            unsafe impl ::millstream::__kernel::bytemuck::Pod for #name {}
+        }
+    });
+    quote! {
+        #pod
+
+        impl ::millstream::__kernel::Stored for #name {
+            const WORD: DType = DType::common(&[#(<#of as ::millstream::__kernel::Stored>::WORD),*]);
+        }
+
+        const _: () = ::core::assert!(
+            ::core::mem::size_of::<#name>() == 0 #(+ ::core::mem::size_of::<#of>())*,
+            #padded
+        );
+    }
 }
 
 /// The traits of operators: that of Rust, that of `plain` and `traced`, and the functions of both.
@@ -139,10 +251,10 @@ pub(crate) fn of_impl(item: &ItemImpl) -> Result<TokenStream> {
             }
         }
     }
-    let allowed = allowed();
+    let (allowed, checked) = (allowed(), checked());
     Ok(quote! {
         #errors
-        #allowed
+        #checked
         impl #of {
             #(#plain)*
         }
@@ -214,9 +326,9 @@ fn of_operator(item: &ItemImpl, name: &Path) -> Result<TokenStream> {
             )
         }
     };
-    let allowed = allowed();
+    let (allowed, checked) = (allowed(), checked());
     Ok(quote! {
-        #allowed
+        #checked
         impl #name for #of {
             type Output = #output;
             #mine

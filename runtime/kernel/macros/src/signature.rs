@@ -154,6 +154,14 @@ impl Function {
         })
     }
 
+    /// Returns the names of the buffers that the function stores to.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Ident> {
+        let changed = |mode| matches!(mode, Mode::Update | Mode::Whole);
+        self.buffers()
+            .filter(move |(_, _, mode)| changed(*mode))
+            .map(|(name, ..)| name)
+    }
+
     /// Returns the scalars, with their types.
     pub(crate) fn scalars(&self) -> impl Iterator<Item = (&Ident, &Type)> {
         self.params.iter().filter_map(|param| match &param.kind {
@@ -342,7 +350,7 @@ fn last_of(of: &Type) -> Option<String> {
 fn refuse_element(of: &Type) -> Result<()> {
     let why = match of {
         Type::Tuple(_) => "a buffer has numbers: pass a buffer for each part of the tuple",
-        Type::Array(_) => "a buffer has numbers: pass `&[T]`, and compute the index",
+        Type::Array(of) => return refuse_element(&of.elem),
         Type::Slice(_) | Type::Reference(_) => {
             "a buffer has numbers: pass all rows in one buffer, with the length of a row"
         }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 use millstream_ir::DType;
 
-use super::buffer::{At, Atomics};
+use super::buffer::Atomics;
+use super::memory::At;
 use crate::number::{Int, Number};
 
 /// Fails to compile for a type without atomic operations.

@@ -12,172 +12,15 @@
 //! that of a [`Thread`], which only the loop over the threads makes.
 
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
+use std::ptr::NonNull;
 
 use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
-use millstream_protocol::{Element, NativeArgs};
+use millstream_protocol::{Element, NativeArgs, NativeView, Stored};
 
+use super::memory::{At, Get, Length, lengths, out_of_bounds};
 use super::thread::Thread;
-use crate::number::{Int, Number};
-
-/// The place of an access in the text, for its message.
-#[derive(Debug)]
-pub struct At {
-    /// The name of the buffer or array.
-    pub name: &'static str,
-    /// The source file.
-    pub file: &'static str,
-    /// The line in it.
-    pub line: u32,
-}
-
-/// Panics: the failure of a kernel that accesses an element that does not exist.
-#[cold]
-#[inline(never)]
-fn out_of_bounds(at: &At, index: usize, len: usize) -> ! {
-    let At { name, file, line } = at;
-    panic!(
-        "`{name}[{index}]` is out of bounds, `{name}` has {len} elements: {file}:{line}; compare the index with the length first"
-    )
-}
-
-/// Memory whose length a kernel may ask for.
-pub trait Length {
-    /// Returns the number of elements.
-    fn length(&self) -> usize;
-}
-
-/// Memory that a kernel loads from.
-pub trait Get: Length {
-    /// The type of the elements.
-    type Element;
-    /// Loads an element.
-    ///
-    /// # Panics
-    /// There is no such element.
-    fn get(&self, index: usize, at: &'static At) -> Self::Element;
-}
-
-/// Memory that a kernel stores to.
-pub trait Set: Get {
-    /// Stores an element.
-    ///
-    /// # Panics
-    /// There is no such element.
-    fn set(&mut self, index: usize, value: Self::Element, at: &'static At);
-}
-
-/// Returns the number of elements.
-#[inline(always)]
-pub fn len(of: &(impl Length + ?Sized)) -> usize {
-    of.length()
-}
-
-/// Loads an element.
-#[inline(always)]
-pub fn get<G: Get + ?Sized, I: Int>(from: &G, index: I, at: &'static At) -> G::Element {
-    from.get(index.index(), at)
-}
-
-/// Stores an element.
-#[inline(always)]
-pub fn set<S: Set + ?Sized, I: Int>(to: &mut S, index: I, value: S::Element, at: &'static At) {
-    to.set(index.index(), value, at);
-}
-
-macro_rules! lengths {
-    ($($of:ty, [$($generics:tt)*], $this:ident => $length:expr;)*) => {$(
-        impl<$($generics)*> Length for $of {
-            #[inline(always)]
-            fn length(&self) -> usize {
-                let $this = self;
-                $length
-            }
-        }
-    )*};
-}
-
-lengths! {
-    [T], [T], it => it.len();
-    [T; N], [T, const N: usize], _it => N;
-    In<'_, T>, [T], it => it.0.len();
-    Along<'_, T>, [T], it => it.0.len();
-    Own<'_, T, WHOLE>, [T, const WHOLE: bool], it => it.len;
-    Shared<'_, T, WHOLE>, [T, const WHOLE: bool], it => it.len;
-    Atomics<'_, T>, [T], it => it.0.len;
-    &L, [L: Length + ?Sized], it => (**it).length();
-    &mut L, [L: Length + ?Sized], it => (**it).length();
-}
-
-// Helper functions have their buffers by reference.
-
-impl<G: Get + ?Sized> Get for &G {
-    type Element = G::Element;
-
-    #[inline(always)]
-    fn get(&self, index: usize, at: &'static At) -> G::Element {
-        (**self).get(index, at)
-    }
-}
-
-impl<G: Get + ?Sized> Get for &mut G {
-    type Element = G::Element;
-
-    #[inline(always)]
-    fn get(&self, index: usize, at: &'static At) -> G::Element {
-        (**self).get(index, at)
-    }
-}
-
-impl<S: Set + ?Sized> Set for &mut S {
-    #[inline(always)]
-    fn set(&mut self, index: usize, value: S::Element, at: &'static At) {
-        (**self).set(index, value, at);
-    }
-}
-
-/// A slice of Rust that calls a helper function.
-impl<T: Copy> Get for [T] {
-    type Element = T;
-
-    #[inline(always)]
-    fn get(&self, index: usize, at: &'static At) -> T {
-        match self.get(index) {
-            Some(element) => *element,
-            None => out_of_bounds(at, index, self.len()),
-        }
-    }
-}
-
-impl<T: Copy> Set for [T] {
-    #[inline(always)]
-    fn set(&mut self, index: usize, value: T, at: &'static At) {
-        let len = self.len();
-        match self.get_mut(index) {
-            Some(element) => *element = value,
-            None => out_of_bounds(at, index, len),
-        }
-    }
-}
-
-/// An array of a thread.
-impl<T: Copy, const N: usize> Get for [T; N] {
-    type Element = T;
-
-    #[inline(always)]
-    fn get(&self, index: usize, at: &'static At) -> T {
-        Get::get(self.as_slice(), index, at)
-    }
-}
-
-impl<T: Copy, const N: usize> Set for [T; N] {
-    #[inline(always)]
-    fn set(&mut self, index: usize, value: T, at: &'static At) {
-        Set::set(self.as_mut_slice(), index, value, at);
-    }
-}
+use crate::number::Number;
 
 mod sealed {
     /// Views are those of this module: the loop over the threads relies on what they say of their bindings.
@@ -267,6 +110,14 @@ impl<'a, A: View<'a>, B: View<'a>> View<'a> for (A, B) {
     }
 }
 
+lengths! {
+    In<'_, T>, [T], it => it.0.len();
+    Along<'_, T>, [T], it => it.0.len();
+    Own<'_, T, WHOLE>, [T, const WHOLE: bool], it => it.len;
+    Shared<'_, T, WHOLE>, [T, const WHOLE: bool], it => it.len;
+    Atomics<'_, T>, [T], it => it.0.len;
+}
+
 /// A buffer that the kernel reads.
 #[derive(Clone, Copy)]
 pub struct In<'a, T>(&'a [T]);
@@ -284,8 +135,8 @@ pub struct Own<'a, T, const WHOLE: bool = false> {
 
 /// A buffer whose elements several threads may access. `WHOLE`: the launch defines all of it.
 pub struct Shared<'a, T, const WHOLE: bool = false> {
-    first: *mut T,
-    len: usize,
+    pub(super) first: *mut T,
+    pub(super) len: usize,
     lives: PhantomData<&'a [T]>,
 }
 
@@ -315,24 +166,48 @@ const fn mode(whole: bool) -> BufferMode {
     }
 }
 
+/// Returns the elements of a binding: the first, aligned, and their number.
+#[inline(always)]
+fn all<T: Stored>(arguments: &NativeArgs<'_>, index: usize) -> (*mut T, usize) {
+    const {
+        assert!(
+            size_of::<T>() > 0 && size_of::<T>().is_multiple_of(T::WORD.size()),
+            "an element consists of words"
+        );
+    };
+    let NativeView { pointer, bytes } = arguments.raw_bytes(index);
+    let len = bytes as usize / size_of::<T>();
+    let first = match len {
+        0 => NonNull::dangling().as_ptr(),
+        _ => pointer.cast::<T>(),
+    };
+    // A launch checks that a binding is aligned for its words.
+    if align_of::<T>() > T::WORD.size() {
+        assert!(
+            first.is_aligned(),
+            "a binding of structs begins at a multiple of the size of their greatest number"
+        );
+    }
+    (first, len)
+}
+
 /// Returns the elements of a binding that a launch only reads.
 ///
 /// # Safety
 /// As for [`View::of`], and the mode of the view is [`BufferMode::Read`].
 #[inline(always)]
-unsafe fn elements<'a, T: Element>(arguments: &NativeArgs<'a>, index: usize) -> &'a [T] {
-    // SAFETY: all views of the binding only read.
-    let (first, len) = unsafe { arguments.raw::<T>(index) };
+unsafe fn elements<'a, T: Stored>(arguments: &NativeArgs<'a>, index: usize) -> &'a [T] {
+    let (first, len) = all::<T>(arguments, index);
     // SAFETY: the memory is initialized, aligned, and lives for 'a (`NativeArgs::new`). Nothing writes it meanwhile:
     // neither another task, nor another binding of the launch.
     unsafe { std::slice::from_raw_parts(first, len) }
 }
 
-impl<'a, T: Element + Number> View<'a> for In<'a, T> {
+impl<'a, T: Stored> View<'a> for In<'a, T> {
     const BINDINGS: usize = 1;
 
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
-        to.push((<T as Element>::DTYPE, BufferMode::Read));
+        to.push((T::WORD, BufferMode::Read));
     }
 
     #[inline(always)]
@@ -342,11 +217,11 @@ impl<'a, T: Element + Number> View<'a> for In<'a, T> {
     }
 }
 
-impl<'a, T: Element + Number> View<'a> for Along<'a, T> {
+impl<'a, T: Stored> View<'a> for Along<'a, T> {
     const BINDINGS: usize = 1;
 
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
-        to.push((<T as Element>::DTYPE, BufferMode::Read));
+        to.push((T::WORD, BufferMode::Read));
     }
 
     #[inline(always)]
@@ -367,17 +242,16 @@ impl<'a, T: Element + Number> View<'a> for Along<'a, T> {
     }
 }
 
-impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> {
+impl<'a, T: Stored, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> {
     const BINDINGS: usize = 1;
 
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
-        to.push((<T as Element>::DTYPE, mode(WHOLE)));
+        to.push((T::WORD, mode(WHOLE)));
     }
 
     #[inline(always)]
     unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
-        // SAFETY: a view of this type accesses only the element of a `Thread`, and no two of them are equal.
-        let (first, len) = unsafe { arguments.raw::<T>(index) };
+        let (first, len) = all::<T>(arguments, index);
         let lives = PhantomData;
         Self { first, len, lives }
     }
@@ -394,17 +268,16 @@ impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Own<'a, T, WHOLE> 
     }
 }
 
-impl<'a, T: Element + Number, const WHOLE: bool> View<'a> for Shared<'a, T, WHOLE> {
+impl<'a, T: Stored, const WHOLE: bool> View<'a> for Shared<'a, T, WHOLE> {
     const BINDINGS: usize = 1;
 
     fn add_bindings(to: &mut Vec<(DType, BufferMode)>) {
-        to.push((<T as Element>::DTYPE, mode(WHOLE)));
+        to.push((T::WORD, mode(WHOLE)));
     }
 
     #[inline(always)]
     unsafe fn of(arguments: &NativeArgs<'a>, index: usize) -> Self {
-        // SAFETY: all accesses of views of this type are atomic.
-        let (first, len) = unsafe { arguments.raw::<T>(index) };
+        let (first, len) = all::<T>(arguments, index);
         let lives = PhantomData;
         Self { first, len, lives }
     }
@@ -466,6 +339,17 @@ impl<T: Copy, const WHOLE: bool> Own<'_, T, WHOLE> {
         unsafe { self.place(thread, at).write(value) };
     }
 
+    /// Changes a part of the element of a thread.
+    ///
+    /// # Panics
+    /// There is no such element.
+    #[inline(always)]
+    pub fn change(&self, thread: Thread<'_>, change: impl FnOnce(&mut T), at: &'static At) {
+        let mut value = self.get(thread, at);
+        change(&mut value);
+        self.set(thread, value, at);
+    }
+
     #[inline(always)]
     fn place(&self, thread: Thread<'_>, at: &'static At) -> *mut T {
         let index = thread.number();
@@ -474,56 +358,6 @@ impl<T: Copy, const WHOLE: bool> Own<'_, T, WHOLE> {
         }
         // SAFETY: the element exists.
         unsafe { self.first.add(index) }
-    }
-}
-
-// Relaxed in all of these: the program promises no order between threads of a launch, and the end of the launch orders
-// its accesses before those of later tasks.
-
-impl<T: Number, const WHOLE: bool> Shared<'_, T, WHOLE> {
-    /// Returns the place of an element, which is aligned for its size.
-    #[inline(always)]
-    fn place(&self, index: usize, at: &'static At) -> *mut T {
-        if index >= self.len {
-            out_of_bounds(at, index, self.len);
-        }
-        // SAFETY: the element exists.
-        unsafe { self.first.add(index) }
-    }
-}
-
-impl<T: Number, const WHOLE: bool> Get for Shared<'_, T, WHOLE> {
-    type Element = T;
-
-    #[inline(always)]
-    fn get(&self, index: usize, at: &'static At) -> T {
-        let place = self.place(index, at);
-        // SAFETY: all accesses to the element are atomic (`View::of`).
-        let bits = unsafe {
-            match size_of::<T>() {
-                8 => AtomicU64::from_ptr(place.cast()).load(Relaxed),
-                4 => AtomicU32::from_ptr(place.cast()).load(Relaxed).into(),
-                2 => AtomicU16::from_ptr(place.cast()).load(Relaxed).into(),
-                _ => AtomicU8::from_ptr(place.cast()).load(Relaxed).into(),
-            }
-        };
-        T::of_bits(bits)
-    }
-}
-
-impl<T: Number, const WHOLE: bool> Set for Shared<'_, T, WHOLE> {
-    #[inline(always)]
-    fn set(&mut self, index: usize, value: T, at: &'static At) {
-        let (place, bits) = (self.place(index, at), value.bits());
-        // SAFETY: as in `get`.
-        unsafe {
-            match size_of::<T>() {
-                8 => AtomicU64::from_ptr(place.cast()).store(bits, Relaxed),
-                4 => AtomicU32::from_ptr(place.cast()).store(bits as u32, Relaxed),
-                2 => AtomicU16::from_ptr(place.cast()).store(bits as u16, Relaxed),
-                _ => AtomicU8::from_ptr(place.cast()).store(bits as u8, Relaxed),
-            }
-        }
     }
 }
 

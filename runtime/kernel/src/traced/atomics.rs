@@ -15,7 +15,7 @@ macro_rules! integers {
             Self::Element: Int,
         {
             const { check_size::<Self::Element>() };
-            V::new(self.memory().fetch(BinaryOp::$op, index(at), value.val()))
+            V::new(self.words().memory().fetch(BinaryOp::$op, index(at), value.val()))
         }
     )*};
 }
@@ -29,13 +29,13 @@ pub trait Atomics<'k>: Place<'k, Element: Number> {
     /// Adds to an element.
     fn fetch_add<I: Int>(self, at: V<'k, I>, value: V<'k, Self::Element>) -> V<'k, Self::Element> {
         const { check_size::<Self::Element>() };
-        V::new(self.memory().add(index(at), value.val()))
+        V::new(self.words().memory().add(index(at), value.val()))
     }
 
     /// Replaces an element.
     fn swap<I: Int>(self, at: V<'k, I>, value: V<'k, Self::Element>) -> V<'k, Self::Element> {
         const { check_size::<Self::Element>() };
-        V::new(self.memory().swap(index(at), value.val()))
+        V::new(self.words().memory().swap(index(at), value.val()))
     }
 
     /// Replaces an element.
@@ -46,7 +46,7 @@ pub trait Atomics<'k>: Place<'k, Element: Number> {
     /// Returns an element.
     fn load<I: Int>(self, at: V<'k, I>) -> V<'k, Self::Element> {
         const { check_size::<Self::Element>() };
-        V::new(self.memory().get_atomic(index(at)))
+        V::new(self.words().memory().get_atomic(index(at)))
     }
 
     /// Subtracts from an element.
@@ -77,7 +77,11 @@ pub trait Atomics<'k>: Place<'k, Element: Number> {
     {
         const { check_size::<Self::Element>() };
         let (expected, new) = (expected.val(), new.val());
-        V::new(self.memory().compare_exchange(index(at), expected, new))
+        V::new(
+            self.words()
+                .memory()
+                .compare_exchange(index(at), expected, new),
+        )
     }
 }
 

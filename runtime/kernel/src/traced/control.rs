@@ -36,6 +36,11 @@ pub fn branch<'k, R: Traced<'k>>(
     result.load()
 }
 
+/// `a` if the condition holds, otherwise `b`. Both were computed.
+pub fn choose<'k, R: Traced<'k>>(k: Tracer<'k>, condition: V<'k, bool>, a: R, b: R) -> R {
+    R::choose(k, condition, a, b)
+}
+
 /// `a && b`, where `b` is computed only if `a` holds.
 pub fn all<'k>(k: Tracer<'k>, a: V<'k, bool>, b: impl FnOnce() -> V<'k, bool>) -> V<'k, bool> {
     branch(k, a, b, || lit(k, false))
@@ -152,20 +157,40 @@ fn number<T: Int>(index: Val<'_>) -> V<'_, T> {
     })
 }
 
-/// A range of 64-bit integers that starts with a constant from here on is counted from zero: as `i64` its bounds overflow.
-/// No loop that starts below runs long enough for that.
-const FAR: u64 = 1 << 62;
+/// Returns the bounds of a range as the program has them.
+fn bounds<'k, T: Int>(start: V<'k, T>, end: V<'k, T>) -> [Val<'k>; 2] {
+    if T::DTYPE != DType::U64 || start.constant().is_some() {
+        return [bound(start), bound(end)];
+    }
+    // As `i64` a start beyond its range is negative, and so is each end behind it, in the same order.
+    let [start, end] = [start, end].map(|it| it.val().bits(DType::I64));
+    let is_far = end.lt(0);
+    let of_far = is_far.select(end, start);
+    let of_near = end.bits(DType::U64).min(i64::MAX).bits(DType::I64);
+    [start, start.lt(0).select(of_far, of_near)]
+}
 
-/// Returns `true` if a range starts near the end of its type.
-fn is_far<T: Int>(start: V<'_, T>) -> bool {
+/// A range of 64-bit integers that starts with a constant from here on is counted from zero: as `i64` its bounds overflow.
+/// No loop that starts below runs long enough for that, unless its steps are as large.
+const FAR: u64 = 1 << 62;
+/// Likewise one with a constant step from here on.
+const FAR_STEP: u64 = 1 << 32;
+
+/// Returns `true` if this is a constant of 64 bits in the upper part of its type.
+fn is_far<T: Int>(value: V<'_, T>, from: u64) -> bool {
     let limit = match T::DTYPE {
         DType::I64 => i64::MAX as u64,
         DType::U64 => u64::MAX,
         _ => return false,
     };
-    start
+    value
         .constant()
-        .is_some_and(|bits| (FAR..=limit).contains(&bits))
+        .is_some_and(|bits| (from..=limit).contains(&bits))
+}
+
+/// Returns `true` for a type whose range ends with that of the program's indices, or behind it.
+fn is_wide<T: Int>() -> bool {
+    T::DTYPE.size() == 8
 }
 
 /// Returns how many integers a range has.
@@ -202,13 +227,19 @@ pub fn for_inclusive<'k, T: Int>(
     end: V<'k, T>,
     body: impl FnOnce(V<'k, T>),
 ) {
-    if is_far(start) {
+    // There is no index behind the last one.
+    let is_near = start.constant().is_some() && !is_far(start, FAR);
+    if is_wide::<T>() && !is_near {
         let count = count(start, end, true);
         return k.looped(|| {
             k.builder.range(0, count, 1, |up| body(behind(start, up)));
         });
     }
-    let [start, end] = [start, end].map(bound);
+    let (start, end) = (bound(start), bound(end));
+    let end = match is_wide::<T>() {
+        true => end.min(i64::MAX - 1),
+        false => end,
+    };
     k.looped(|| {
         k.builder
             .range(start, end + 1, 1, |index| body(number(index)));
@@ -223,17 +254,40 @@ pub fn for_steps<'k, T: Int>(
     step: V<'k, T>,
     body: impl FnOnce(V<'k, T>),
 ) {
-    if is_far(start) {
-        let (count, step) = (count(start, end, false), bound(step));
-        return k.looped(|| {
-            k.builder
-                .range(0, count, step, |up| body(behind(start, up)));
-        });
+    if is_far(start, FAR) || is_far(step, FAR_STEP) {
+        return far_steps(k, start, end, step, body);
     }
-    let [start, end, step] = [start, end, step].map(bound);
+    let ([start, end], is_one) = (bounds(start, end), step.constant() == Some(1));
+    let step = bound(step);
+    let end = match is_wide::<T>() && !is_one {
+        // No sum of an index and the step is beyond the indices: it would wrap, and the loop not end.
+        true => end.min(-(step - 1) + i64::MAX),
+        false => end,
+    };
     k.looped(|| {
         k.builder
             .range(start, end, step, |index| body(number(index)));
+    });
+}
+
+/// As [`for_steps`], with a loop over the number of the step.
+fn far_steps<'k, T: Int>(
+    k: Tracer<'k>,
+    start: V<'k, T>,
+    end: V<'k, T>,
+    step: V<'k, T>,
+    body: impl FnOnce(V<'k, T>),
+) {
+    let [start, end, step] = [start, end, step].map(V::val);
+    let goes = (start.lt(end) & step.compare(CompareOp::Gt, 0)).cast(DType::U64);
+    let [distance, each] = [end - start, step].map(|it| it.bits(DType::U64));
+    let rest = (distance % each).compare(CompareOp::Ne, 0);
+    let steps = (distance / each + rest.cast(DType::U64)) * goes;
+    let steps = steps.min(i64::MAX).bits(DType::I64);
+    k.looped(|| {
+        k.builder.range(0, steps, 1, |up| {
+            body(V::new(start + up.bits(step.of().dtype) * step));
+        });
     });
 }
 
@@ -244,14 +298,14 @@ pub fn for_reversed<'k, T: Int>(
     end: V<'k, T>,
     body: impl FnOnce(V<'k, T>),
 ) {
-    if is_far(start) {
+    if is_far(start, FAR) {
         let count = count(start, end, false);
         return k.looped(|| {
             k.builder
                 .range(0, count, 1, |up| body(behind(start, count - 1 - up)));
         });
     }
-    let [start, end] = [start, end].map(bound);
+    let [start, end] = bounds(start, end);
     let index = |up: Val<'k>| number(start + (end - 1 - up));
     k.looped(|| k.builder.range(start, end, 1, |up| body(index(up))));
 }

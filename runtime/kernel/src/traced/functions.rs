@@ -136,12 +136,14 @@ fn shift<'k, T: Int, U: Int>(by: V<'k, U>) -> Operand<'k> {
 
 /// `a << b`.
 pub fn shl<'k, T: Int, U: Int>(a: V<'k, T>, b: V<'k, U>) -> V<'k, T> {
-    V::new(a.val().binary(BinaryOp::Shl, shift::<T, U>(b)))
+    V::folded(a, b, |a, b| T::of_bits(a).shl(U::of_bits(b)).bits())
+        .unwrap_or_else(|| V::new(a.val().binary(BinaryOp::Shl, shift::<T, U>(b))))
 }
 
 /// `a >> b`.
 pub fn shr<'k, T: Int, U: Int>(a: V<'k, T>, b: V<'k, U>) -> V<'k, T> {
-    V::new(a.val().binary(BinaryOp::Shr, shift::<T, U>(b)))
+    V::folded(a, b, |a, b| T::of_bits(a).shr(U::of_bits(b)).bits())
+        .unwrap_or_else(|| V::new(a.val().binary(BinaryOp::Shr, shift::<T, U>(b))))
 }
 
 /// `a * b + c`, rounded once.

@@ -1,24 +1,30 @@
-//! Buffers, shared arrays and arrays of a thread.
+//! Buffers and shared arrays, and accesses to them.
 
 use std::marker::PhantomData;
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{MemoryRef, Operand, Val};
 
-use super::{Traced, Tracer, V, lit};
-use crate::number::{Int, Number, Scalar};
+use super::kind::{Inside, Kind};
+use super::words::Words;
+use super::{Tracer, V};
+use crate::number::{Int, Number};
 
 /// Memory that has elements.
 pub trait Place<'k>: Copy {
     /// The type of the elements.
-    type Element: Scalar;
-    /// Returns the memory.
+    type Element: Kind;
+    /// Returns the memory, from its first element on.
     #[doc(hidden)]
-    fn memory(self) -> MemoryRef<'k>;
+    fn words(self) -> Words<'k>;
 
     /// Returns the number of elements.
     fn length(self, k: Tracer<'k>) -> V<'k, usize> {
-        V::new(k.builder.len(self.memory()))
+        let words = k.builder.len(self.words().memory());
+        V::new(match Self::Element::BYTES / Self::Element::WORD.size() {
+            1 => words,
+            each => words / each as i64,
+        })
     }
 }
 
@@ -30,8 +36,21 @@ pub trait Place<'k>: Copy {
 )]
 pub trait Memory<'k>: Place<'k> {}
 
-/// A buffer.
+/// Memory whose elements a kernel stores, too.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is read-only, and the helper function stores to its elements",
+    note = "declare the parameter that is passed as `&mut [T]`, and that of the kernel with it"
+)]
+pub trait MemoryMut<'k>: Memory<'k> {}
+
+/// A buffer, `&[T]`.
 pub struct Buffer<'k, T> {
+    memory: MemoryRef<'k>,
+    of: PhantomData<fn() -> T>,
+}
+
+/// A buffer, `&mut [T]`.
+pub struct BufferMut<'k, T> {
     memory: MemoryRef<'k>,
     of: PhantomData<fn() -> T>,
 }
@@ -48,13 +67,6 @@ pub struct Group<'k, T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// An array of a thread.
-pub struct Array<'k, T, const N: usize> {
-    k: Tracer<'k>,
-    memory: MemoryRef<'k>,
-    of: PhantomData<fn() -> T>,
-}
-
 macro_rules! memories {
     ($($name:ident),*) => {$(
         impl<T> Clone for $name<'_, T> {
@@ -65,41 +77,23 @@ macro_rules! memories {
 
         impl<T> Copy for $name<'_, T> {}
 
-        impl<'k, T: Scalar> Place<'k> for $name<'k, T> {
+        impl<'k, T: Kind> Place<'k> for $name<'k, T> {
             type Element = T;
 
-            fn memory(self) -> MemoryRef<'k> {
-                self.memory
+            fn words(self) -> Words<'k> {
+                Words::new(self.memory)
             }
         }
     )*};
 }
 
-memories!(Buffer, AtomicBuffer, Group);
+memories!(Buffer, BufferMut, AtomicBuffer, Group);
 
-impl<'k, T: Scalar> Memory<'k> for Buffer<'k, T> {}
-impl<'k, T: Scalar> Memory<'k> for Group<'k, T> {}
-impl<'k, T: Scalar, const N: usize> Memory<'k> for Array<'k, T, N> {}
-
-impl<T, const N: usize> Clone for Array<'_, T, N> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T, const N: usize> Copy for Array<'_, T, N> {}
-
-impl<'k, T: Scalar, const N: usize> Place<'k> for Array<'k, T, N> {
-    type Element = T;
-
-    fn memory(self) -> MemoryRef<'k> {
-        self.memory
-    }
-
-    fn length(self, k: Tracer<'k>) -> V<'k, usize> {
-        lit(k, N)
-    }
-}
+impl<'k, T: Kind> Memory<'k> for Buffer<'k, T> {}
+impl<'k, T: Kind> Memory<'k> for BufferMut<'k, T> {}
+impl<'k, T: Kind> Memory<'k> for Group<'k, T> {}
+impl<'k, T: Kind> MemoryMut<'k> for BufferMut<'k, T> {}
+impl<'k, T: Kind> MemoryMut<'k> for Group<'k, T> {}
 
 /// Returns an index as the program has it.
 pub(super) fn index<T: Int>(index: V<'_, T>) -> Val<'_> {
@@ -111,17 +105,51 @@ pub(super) fn index<T: Int>(index: V<'_, T>) -> Val<'_> {
     }
 }
 
+// The types of an element and of its value follow from each other, so that rustc infers both.
+
+/// Returns an element as a variable: it is loaded when its value is used.
+pub fn place<'k, M, I, R>(k: Tracer<'k>, of: M, at: V<'k, I>) -> R
+where
+    M: Memory<'k, Element: Kind<Of<'k> = R>>,
+    I: Int,
+    R: Inside<'k, Kind = M::Element>,
+{
+    let at = match at.constant() {
+        Some(bits) => Operand::Int(I::of_bits(bits).cast(), DType::I64),
+        None => index(at).into(),
+    };
+    let words = of.words().element(at, M::Element::BYTES);
+    M::Element::element(k, words)
+}
+
 /// Loads an element.
-pub fn get<'k, M: Memory<'k>, I: Int>(from: M, at: V<'k, I>) -> V<'k, M::Element> {
-    V::new(from.memory().get(index(at)))
+pub fn get<'k, M, I, R>(k: Tracer<'k>, from: M, at: V<'k, I>) -> R
+where
+    M: Memory<'k, Element: Kind<Of<'k> = R>>,
+    I: Int,
+    R: Inside<'k, Kind = M::Element>,
+{
+    place(k, from, at).load()
 }
 
 /// Stores an element.
-pub fn set<'k, M: Memory<'k>, I: Int>(to: M, at: V<'k, I>, value: V<'k, M::Element>) {
-    to.memory().set(index(at), value.val());
+pub fn set<'k, M, I, R>(k: Tracer<'k>, to: M, at: V<'k, I>, value: R)
+where
+    M: Memory<'k, Element: Kind<Of<'k> = R>>,
+    I: Int,
+    R: Inside<'k, Kind = M::Element>,
+{
+    place(k, to, at).assign(value);
 }
 
-impl<'k, T: Number> Buffer<'k, T> {
+impl<'k, T: Kind> Buffer<'k, T> {
+    pub(crate) fn new(memory: MemoryRef<'k>) -> Self {
+        let of = PhantomData;
+        Self { memory, of }
+    }
+}
+
+impl<'k, T: Kind> BufferMut<'k, T> {
     pub(crate) fn new(memory: MemoryRef<'k>) -> Self {
         let of = PhantomData;
         Self { memory, of }
@@ -141,69 +169,10 @@ pub fn len<'k>(k: Tracer<'k>, of: impl Place<'k>) -> V<'k, usize> {
 }
 
 /// An array of this name that the threads of a cube share. Its content is undefined at first.
-pub fn shared<'k, T: Scalar>(k: Tracer<'k>, name: &str, len: usize) -> Group<'k, T> {
-    let len = u32::try_from(len).unwrap_or(u32::MAX);
-    let memory = k.builder.shared(name, T::DTYPE, len);
+pub fn shared<'k, T: Kind>(k: Tracer<'k>, name: &str, len: usize) -> Group<'k, T> {
+    let words = len.saturating_mul(T::BYTES / T::WORD.size());
+    let words = u32::try_from(words).unwrap_or(u32::MAX);
+    let memory = k.builder.shared(name, T::WORD, words);
     let of = PhantomData;
     Group { memory, of }
-}
-
-/// The most elements that are copied one by one, and not by a loop.
-const UNROLLED_MAX: usize = 16;
-
-/// Returns an array with these elements.
-pub fn array<'k, T: Scalar, const N: usize>(
-    k: Tracer<'k>,
-    elements: [V<'k, T>; N],
-) -> Array<'k, T, N> {
-    let array = Array::unset(k);
-    for (at, element) in elements.into_iter().enumerate() {
-        array.memory.set(at as i64, element.val());
-    }
-    array
-}
-
-/// Returns an array of equal elements.
-pub fn filled<'k, T: Scalar, const N: usize>(k: Tracer<'k>, element: V<'k, T>) -> Array<'k, T, N> {
-    let (array, element) = (Array::unset(k), element.val());
-    let of_array: Array<'k, T, N> = array;
-    k.builder
-        .range(0, N as i64, 1, |at| of_array.memory.set(at, element));
-    of_array
-}
-
-impl<'k, T: Scalar, const N: usize> Array<'k, T, N> {
-    /// Adds an array of a thread.
-    pub(super) fn declared(k: Tracer<'k>, name: &str) -> MemoryRef<'k> {
-        // An array of one element would be a variable, which has no index.
-        let len = u32::try_from(N.max(2)).unwrap_or(u32::MAX);
-        k.builder.local(name, T::DTYPE, len)
-    }
-
-    /// Returns the array in this memory.
-    pub(super) fn at(k: Tracer<'k>, memory: MemoryRef<'k>) -> Self {
-        let of = PhantomData;
-        Self { k, memory, of }
-    }
-}
-
-impl<'k, T: Scalar, const N: usize> Traced<'k> for Array<'k, T, N> {
-    fn unset(k: Tracer<'k>) -> Self {
-        Self::at(k, Self::declared(k, "array"))
-    }
-
-    fn load(self) -> Self {
-        // The variable may change, and what was read of it does not.
-        self.fresh(self.k)
-    }
-
-    fn assign(self, value: Self) {
-        let copy = |at: Operand<'k>| self.memory.set(at, value.memory.get(at));
-        if N <= UNROLLED_MAX {
-            (0..N as i64).for_each(|at| copy(at.into()));
-        } else {
-            let all = self.k.builder;
-            all.range(0, N as i64, 1, |at| copy(at.into()));
-        }
-    }
 }

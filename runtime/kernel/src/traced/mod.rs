@@ -2,32 +2,36 @@
 //!
 //! `plain` has functions of the same names and shapes. The macro writes one body for each.
 
+mod array;
 mod atomics;
-mod constant;
 mod control;
 mod functions;
 mod gate;
+mod kind;
 mod math;
 mod memory;
 mod operators;
 mod parameters;
 mod say;
 mod value;
+mod words;
 
+pub use array::{Array, array, filled};
 pub use atomics::Atomics;
-pub use constant::{Constant, constant};
 pub(crate) use control::trace;
 pub use control::{
-    Exit, all, any, branch, call, for_inclusive, for_range, for_reversed, for_steps, helper,
-    repeat, when, while_loop,
+    Exit, all, any, branch, call, choose, for_inclusive, for_range, for_reversed, for_steps,
+    helper, repeat, when, while_loop,
 };
 pub use functions::*;
 pub use gate::{Gate, size_of_output};
+pub use kind::{Inside, Kind, Of, constant};
 pub use math::*;
 pub use memory::{
-    Array, AtomicBuffer, Buffer, Group, Memory, Place, array, filled, get, len, set, shared,
+    AtomicBuffer, Buffer, BufferMut, Group, Memory, MemoryMut, Place, get, len, place, set, shared,
 };
 pub use operators::*;
 pub use parameters::Numbers;
 pub use say::said;
-pub use value::{Jump, Kind, Of, Traced, Tracer, V, lit, never};
+pub use value::{Jump, Traced, Tracer, V, lit, never};
+pub use words::Words;

@@ -17,7 +17,13 @@ macro_rules! operators {
             type Output = Self;
 
             fn $function(self, _: Tracer<'k>, other: Self) -> Self {
-                $number(self, other)
+                match folds::<T>() {
+                    true => V::folded(self, other, |a, b| {
+                        T::of_bits(a).$number(T::of_bits(b)).bits()
+                    }),
+                    false => None,
+                }
+                .unwrap_or_else(|| $number(self, other))
             }
         }
 
@@ -34,6 +40,11 @@ operators! {
     Times times mul "*";
     Over over div "/";
     Remainder remainder rem "%";
+}
+
+/// Returns whether operations on constants of a type are constants: of integers, whose results loops and branches rely on.
+fn folds<T: Number>() -> bool {
+    !T::DTYPE.is_float()
 }
 
 /// The operator `-` of one value.

@@ -1,15 +1,31 @@
 //! The parameters of a kernel.
 
+use millstream_ir::DType;
 use millstream_ir::nest::BufferMode;
-use millstream_ir::{CompareOp, DType};
+use millstream_ir::ssa::MemoryRef;
 
-use super::{AtomicBuffer, Buffer, Place, Tracer, V, add, and, len, lt, mul, position};
-use crate::number::{Number, Scalar};
+use super::{
+    AtomicBuffer, Buffer, BufferMut, Kind, Of, Place, Tracer, V, add, and, lt, mul, position,
+};
+use crate::number::Number;
 
 impl<'k> Tracer<'k> {
-    /// Adds a buffer.
-    pub fn buffer<T: Number>(self, name: &str, mode: BufferMode) -> Buffer<'k, T> {
-        Buffer::new(self.builder.param(name, T::DTYPE, mode))
+    fn param<T: Kind>(self, name: &str, mode: BufferMode) -> MemoryRef<'k> {
+        let memory = self.builder.param(name, T::WORD, mode);
+        let each = T::BYTES / T::WORD.size();
+        self.builder
+            .count_each(memory, u32::try_from(each).unwrap_or(u32::MAX));
+        memory
+    }
+
+    /// Adds a buffer that the kernel reads.
+    pub fn buffer<T: Kind>(self, name: &str) -> Buffer<'k, T> {
+        Buffer::new(self.param::<T>(name, BufferMode::Read))
+    }
+
+    /// Adds a buffer that the kernel stores to.
+    pub fn buffer_mut<T: Kind>(self, name: &str, mode: BufferMode) -> BufferMut<'k, T> {
+        BufferMut::new(self.param::<T>(name, mode))
     }
 
     /// Adds a buffer of atomics.
@@ -18,22 +34,14 @@ impl<'k> Tracer<'k> {
         AtomicBuffer::new(self.builder.param(name, T::DTYPE, mode))
     }
 
-    /// Adds a scalar.
-    pub fn scalar<T: Scalar>(self, name: &str) -> V<'k, T> {
-        // A launch passes a `bool` as a byte.
-        if T::DTYPE == DType::Bool {
-            return V::new(
-                self.builder
-                    .scalar(name, DType::U8)
-                    .compare(CompareOp::Ne, 0),
-            );
-        }
-        V::new(self.builder.scalar(name, T::DTYPE))
+    /// Adds a scalar, or several for one parameter.
+    pub fn scalar<T: Kind>(self, name: &str) -> Of<'k, T> {
+        T::parameter(self, name)
     }
 
     /// Adds the length of a buffer.
     pub fn length(self, buffer: impl Place<'k>) {
-        len(self, buffer);
+        self.builder.len(buffer.words().memory());
     }
 }
 

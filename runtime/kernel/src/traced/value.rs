@@ -7,9 +7,11 @@ use std::marker::PhantomData;
 use millstream_ir::DType;
 use millstream_ir::ssa::{Builder, MemoryRef, Val, Var};
 
+use super::words::Words;
+use super::{branch, select};
 use crate::number::Scalar;
 
-/// The constant arrays that are filled, by the type and the bits of their elements.
+/// The constant arrays, by the type and the bits of their words.
 type Tables<'k> = HashMap<(DType, Vec<u64>), MemoryRef<'k>>;
 
 /// The function under construction, and the loops that are open.
@@ -78,6 +80,8 @@ enum Place<'k> {
     Constant(&'k Builder, DType, u64),
     Value(Val<'k>),
     Variable(Var<'k>),
+    /// An element of memory, or a part of one.
+    Element(Words<'k>, DType),
 }
 
 impl<T> Clone for V<'_, T> {
@@ -93,6 +97,14 @@ impl<'k, T> V<'k, T> {
         Self::at(Place::Value(value))
     }
 
+    /// Returns an element of memory as a variable.
+    pub(super) fn element(words: Words<'k>) -> Self
+    where
+        T: Scalar,
+    {
+        Self::at(Place::Element(words, T::DTYPE))
+    }
+
     fn at(place: Place<'k>) -> Self {
         let of = PhantomData;
         Self { place, of }
@@ -104,12 +116,17 @@ impl<'k, T> V<'k, T> {
             Place::Constant(builder, dtype, bits) => builder.bits(dtype, bits),
             Place::Value(value) => value,
             Place::Variable(variable) => variable.get(),
+            Place::Element(words, dtype) => words.load(dtype),
         }
     }
 
     /// Applies a function of bits to two constants. So the branches of an instance that its constants decide are decided
     /// here, and the program does not have those that no thread takes.
-    pub(super) fn folded<A>(a: V<'k, A>, b: V<'k, A>, of: impl Fn(u64, u64) -> u64) -> Option<Self>
+    pub(super) fn folded<A, B>(
+        a: V<'k, A>,
+        b: V<'k, B>,
+        of: impl Fn(u64, u64) -> u64,
+    ) -> Option<Self>
     where
         T: Scalar,
     {
@@ -144,6 +161,11 @@ pub trait Traced<'k>: Copy {
     /// Sets a variable to what was loaded, or is no variable.
     fn assign(self, value: Self);
 
+    /// Returns `a` if a condition holds, otherwise `b`.
+    fn choose(k: Tracer<'k>, condition: V<'k, bool>, a: Self, b: Self) -> Self {
+        branch(k, condition, || a, || b)
+    }
+
     /// Returns a new variable that holds this.
     fn fresh(self, k: Tracer<'k>) -> Self {
         let variable = Self::unset(k);
@@ -164,14 +186,20 @@ impl<'k, T: Scalar> Traced<'k> for V<'k, T> {
 
     fn load(self) -> Self {
         match self.place {
-            Place::Variable(variable) => Self::new(variable.get()),
+            Place::Variable(_) | Place::Element(..) => Self::new(self.val()),
             _ => self,
         }
     }
 
+    fn choose(_: Tracer<'k>, condition: V<'k, bool>, a: Self, b: Self) -> Self {
+        select(condition, a, b)
+    }
+
     fn assign(self, value: Self) {
-        if let Place::Variable(variable) = self.place {
-            variable.set(value.val());
+        match self.place {
+            Place::Variable(variable) => variable.set(value.val()),
+            Place::Element(words, dtype) => words.store(dtype, value.val()),
+            _ => {}
         }
     }
 }
@@ -181,59 +209,3 @@ impl<'k> Traced<'k> for () {
     fn load(self) -> Self {}
     fn assign(self, (): Self) {}
 }
-
-macro_rules! tuples {
-    ($(($($name:ident $index:tt),*))*) => {$(
-        impl<'k, $($name: Traced<'k>),*> Traced<'k> for ($($name,)*) {
-            fn unset(k: Tracer<'k>) -> Self {
-                ($($name::unset(k),)*)
-            }
-
-            fn load(self) -> Self {
-                ($(self.$index.load(),)*)
-            }
-
-            fn assign(self, value: Self) {
-                $(self.$index.assign(value.$index);)*
-            }
-        }
-
-        // For names of tuples, `type Words = (u32, u32);`: the macro sees only the name.
-        impl<$($name: Kind),*> Kind for ($($name,)*) {
-            type Of<'k> = ($(Of<'k, $name>,)*);
-        }
-    )*};
-}
-
-tuples! {
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
-}
-
-/// The Rust type of values of a kernel: a number, a `bool`, or a struct with `#[kernel]`.
-pub trait Kind {
-    /// The value of the kernel under construction.
-    type Of<'k>: Traced<'k>;
-}
-
-/// The value of a Rust type in the kernel under construction.
-pub type Of<'k, T> = <T as Kind>::Of<'k>;
-
-macro_rules! kinds {
-    ($($t:ty),*) => {$(
-        impl Kind for $t {
-            type Of<'k> = V<'k, $t>;
-        }
-    )*};
-}
-
-kinds!(
-    bool, f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, isize, usize
-);
-kinds!(half::f16, half::bf16);

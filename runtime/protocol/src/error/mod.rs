@@ -22,7 +22,9 @@ pub use argument::{ArgumentError, ArgumentErrorKind};
 pub use full::Full;
 
 /// Why a call or an answer failed.
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// `Debug` is the text, too, since a program whose `main` returns the error prints that.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A task failed, or one of its inputs had failed; the message names the whole chain.
@@ -129,6 +131,12 @@ pub enum Error {
         /// The time that the call waited.
         waited: Duration,
     },
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

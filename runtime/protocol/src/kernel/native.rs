@@ -212,6 +212,13 @@ impl<'a> NativeArgs<'a> {
         (view.pointer.cast::<T>(), Self::elements::<T>(view))
     }
 
+    /// Returns all of binding `index` as bytes, however it is shared.
+    #[inline]
+    pub fn raw_bytes(&self, index: usize) -> NativeView {
+        self.spec(index);
+        self.views[index]
+    }
+
     /// Returns the length of binding `index` in elements of its declared type.
     #[inline]
     pub fn len(&self, index: usize) -> usize {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use millstream_sync::payload;
 
-use crate::element::Element;
+use crate::element::Stored;
 
 /// A value that owns bytes of the host, such as a vector, or memory of another runtime.
 pub trait HostBytes: Send + 'static {
@@ -50,7 +50,7 @@ pub(crate) mod sealed {
 #[doc(hidden)]
 pub struct ReleaseToken(());
 
-impl<T: Element> HostBytes for Vec<T> {
+impl<T: Stored> HostBytes for Vec<T> {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
     }
@@ -60,7 +60,7 @@ impl<T: Element> HostBytes for Vec<T> {
     }
 }
 
-impl<T: Element> HostBytes for Box<[T]> {
+impl<T: Stored> HostBytes for Box<[T]> {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
     }
@@ -70,7 +70,7 @@ impl<T: Element> HostBytes for Box<[T]> {
     }
 }
 
-impl<T: Element> HostBytes for Arc<[T]> {
+impl<T: Stored> HostBytes for Arc<[T]> {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
     }

@@ -9,7 +9,7 @@
 //! Steps that compute write the elements of all threads between the first active one and the last one, because no
 //! operation traps, and what inactive threads have is never read. Only stores distinguish them.
 
-use millstream_ir::ssa::{AtomicOp, Axis, Function, Memory, Position, Shuffle, Text};
+use millstream_ir::ssa::{AtomicOp, Axis, Function, Memory, Position, Shuffle, Table, Text};
 use millstream_ir::{CompareOp, DType};
 
 use crate::kernels::Kernel;
@@ -134,6 +134,35 @@ pub(crate) enum Target {
     Shared { start: usize, len: usize },
     /// An array of each thread: its first byte in a thread's share of all of them, and its length. An element is a column.
     Local { start: usize, len: usize },
+    /// A table, by its index.
+    Table(usize),
+}
+
+/// The elements of a table, as memory has them.
+pub(crate) struct Constants {
+    /// Words, so that the elements are aligned.
+    pub(crate) words: Box<[u64]>,
+    /// The number of elements.
+    pub(crate) len: usize,
+}
+
+impl Constants {
+    pub(crate) fn of(table: &Table) -> Self {
+        let size = table.dtype.size();
+        let elements = table.bits.iter();
+        let bytes: Vec<u8> = elements
+            .flat_map(|bits| bits.to_le_bytes().into_iter().take(size))
+            .collect();
+        let word = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        };
+        Self {
+            words: bytes.chunks(8).map(word).collect(),
+            len: table.bits.len(),
+        }
+    }
 }
 
 /// An access to memory.
@@ -323,6 +352,7 @@ pub(crate) struct Code {
     pub(crate) prologue: usize,
     /// Whether a thread may leave a block.
     pub(crate) leaves: bool,
+    pub(crate) tables: Vec<Constants>,
     /// For each scalar whether it varies. Those that are constants.
     pub(crate) scalars: Vec<bool>,
     pub(crate) constants: Vec<(Place, u64)>,

@@ -46,6 +46,15 @@ impl Emit {
         self.op(Op::Variable, pointer, &[class as Word, zero])
     }
 
+    /// Adds a variable of the open function, which is in its first block: an array of constants.
+    pub(crate) fn table(&mut self, of: Word, elements: &[Word]) -> Word {
+        let class = StorageClass::Function;
+        let (pointer, all) = (self.pointer(class, of), self.id());
+        let operands = [of, all].into_iter().chain(elements.iter().copied());
+        put(&mut self.globals, Op::ConstantComposite, operands);
+        self.op(Op::Variable, pointer, &[class as Word, all])
+    }
+
     /// Adds an instruction with a result.
     pub(crate) fn op(&mut self, op: Op, of: Word, operands: &[Word]) -> Word {
         let id = self.id();

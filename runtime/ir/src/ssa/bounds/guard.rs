@@ -47,7 +47,7 @@ impl Guards<'_> {
     fn len_word(&self, memory: Memory) -> Option<u16> {
         match memory {
             Memory::Param(param) => self.from.params[usize::from(param)].len,
-            Memory::Shared(_) | Memory::Local(_) => None,
+            Memory::Shared(_) | Memory::Local(_) | Memory::Table(_) => None,
         }
     }
 
@@ -57,6 +57,9 @@ impl Guards<'_> {
             Memory::Param(_) => return 0,
             Memory::Shared(shared) => &self.from.shared[usize::from(shared)],
             Memory::Local(local) => &self.from.locals[usize::from(local)],
+            Memory::Table(table) => {
+                return self.from.tables[usize::from(table)].bits.len() as u64;
+            }
         };
         array.len.into()
     }
@@ -111,6 +114,7 @@ impl Guards<'_> {
         let arrays = to.shared.iter().chain(&to.locals).map(|array| &array.name);
         let others = to.params.iter().map(|param| &param.name);
         let others = others.chain(to.scalars.iter().map(|scalar| &scalar.name));
+        let others = others.chain(to.tables.iter().map(|table| &table.name));
         let taken: Vec<&String> = arrays.chain(others).collect();
         while taken.contains(&&name) {
             name.push('_');

@@ -117,7 +117,7 @@ impl Check<'_> {
                         function.params[usize::from(*param)].mode == BufferMode::Update
                     }
                     Memory::Shared(_) => true,
-                    Memory::Local(_) => false,
+                    Memory::Local(_) | Memory::Table(_) => false,
                 };
                 match can && to.lanes == 1 && op.takes(to.dtype) {
                     true => Ok(()),
@@ -178,6 +178,7 @@ impl Check<'_> {
                 Memory::Param(index) => ("parameter", index),
                 Memory::Shared(index) => ("shared array", index),
                 Memory::Local(index) => ("local", index),
+                Memory::Table(index) => ("table", index),
             };
             return Err(at.missing(what, index));
         };

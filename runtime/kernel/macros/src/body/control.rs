@@ -33,8 +33,8 @@ impl Body<'_> {
             && let (Some(a), Some(b)) = (cheap_value(&it.then_branch.stmts), cheap_arm(otherwise))
         {
             let (a, b) = (self.expression(a), self.expression(b));
-            let select = self.path(span, "select");
-            return quote_spanned!(span=> #select(#condition, #a, #b));
+            let choose = self.path(span, "choose");
+            return quote_spanned!(span=> #choose(__k, #condition, #a, #b));
         }
         let then = self.block(&it.then_branch);
         let otherwise = it

@@ -11,7 +11,7 @@ use crate::scope::Local;
 use crate::signature::Mode;
 
 /// Where an indexed element is.
-enum Memory {
+pub(super) enum Memory {
     /// In a buffer that each thread accesses at its number; the tokens of the thread.
     Own(Ident, TokenStream),
     /// In other memory: its tokens, and its name for messages.
@@ -39,7 +39,7 @@ impl Body<'_> {
             Memory::Other(memory, name) => {
                 let get = self.path(span, "get");
                 match self.is_traced() {
-                    true => quote_spanned!(span=> #get(#memory, #at)),
+                    true => quote_spanned!(span=> #get(__k, #memory, #at)),
                     false => {
                         let place = place_at(&name, span);
                         quote_spanned!(span=> #get(&#memory, #at, #place))
@@ -80,51 +80,10 @@ impl Body<'_> {
                 let parts: Vec<_> = parts.collect();
                 quote_spanned!(span=> { let (#(#names,)*) = #value; #(#parts;)* })
             }
-            Expr::Index(index) => self.store(index, value, operator),
+            Expr::Index(index) if self.is_direct(index) => self.store(index, value, operator),
             Expr::Paren(inner) => self.assign_value(&inner.expr, value, operator, span),
             Expr::Infer(_) => quote_spanned!(span=> { let _ = #value; }),
             other => self.assign_place(other, value, operator, span),
-        }
-    }
-
-    /// Assigns to a variable or a field of one.
-    fn assign_place(
-        &mut self,
-        place: &Expr,
-        value: &TokenStream,
-        operator: Option<&BinOp>,
-        span: Span,
-    ) -> TokenStream {
-        match root(place).map(|name| (name, self.scopes.find(name))) {
-            Some((_, Some(Local::Variable))) => {}
-            Some((name, Some(_))) => {
-                let why = format!("`{name}` does not change: declare it as `let mut {name}`");
-                return self.refuse(place, why);
-            }
-            _ => {
-                let why = "a kernel assigns to one variable or element at a time: `x = ..` or `y[i] = ..`";
-                return self.refuse(place, why);
-            }
-        }
-        match self.is_traced() {
-            true => {
-                let now = quote!(::millstream::__kernel::traced::Traced::load(#place));
-                let stored = match operator {
-                    Some(operator) => self.apply(operator, &now, &quote!(__value)),
-                    None => quote!(__value),
-                };
-                quote_spanned!(span=> {
-                    let __value = #value;
-                    ::millstream::__kernel::traced::Traced::assign(#place, #stored);
-                })
-            }
-            false => match operator {
-                Some(operator) => {
-                    let stored = self.apply(operator, &quote!(#place), &quote!(__value));
-                    quote_spanned!(span=> { let __value = #value; #place = #stored; })
-                }
-                None => quote_spanned!(span=> #place = #value),
-            },
         }
     }
 
@@ -136,22 +95,8 @@ impl Body<'_> {
         operator: Option<&BinOp>,
     ) -> TokenStream {
         let span = index.span();
-        if let Some(name) = root(&index.expr) {
-            let why = match self.scopes.find(name) {
-                Some(Local::Buffer(_, Mode::Read)) => Some(format!(
-                    "`{name}` is read-only: declare it as `{name}: &mut [T]`"
-                )),
-                Some(Local::Buffer(_, Mode::Atomic)) => Some(format!(
-                    "`{name}` has atomics: use `{name}[i].store(value)`, or `{name}[i].fetch_add(value)`"
-                )),
-                Some(Local::Value | Local::Number) => Some(format!(
-                    "`{name}` does not change: declare it as `let mut {name}`"
-                )),
-                _ => None,
-            };
-            if let Some(why) = why {
-                return self.refuse(&index.expr, why);
-            }
+        if let Some(why) = root(&index.expr).and_then(|name| self.why_fixed(name)) {
+            return self.refuse(&index.expr, why);
         }
         let Some((memory, at)) = self.memory(index) else {
             return TokenStream::new();
@@ -171,7 +116,7 @@ impl Body<'_> {
             Memory::Other(memory, name) => {
                 let (get, set) = (self.path(span, "get"), self.path(span, "set"));
                 let (from, to, place) = match self.is_traced() {
-                    true => (quote!(#memory), quote!(#memory), None),
+                    true => (quote!(__k, #memory), quote!(__k, #memory), None),
                     false => {
                         let place = place_at(&name, span);
                         (
@@ -245,7 +190,7 @@ impl Body<'_> {
     }
 
     /// Returns the memory of an element, and its index. Notes how a buffer is used.
-    fn memory(&mut self, index: &ExprIndex) -> Option<(Memory, TokenStream)> {
+    pub(super) fn memory(&mut self, index: &ExprIndex) -> Option<(Memory, TokenStream)> {
         if let Expr::Range(range) = &*index.index {
             let why =
                 "kernels have no slices: index the whole buffer, and pass where a part begins";
@@ -295,6 +240,9 @@ impl Body<'_> {
     fn array(&mut self, base: &Expr) -> TokenStream {
         match root(base).and_then(|name| self.scopes.find(name)) {
             Some(Local::Variable | Local::Value | Local::Shared) if is_place(base) => quote!(#base),
+            _ if self.is_traced() && matches!(base, Expr::Index(_) | Expr::Field(_)) => {
+                self.place(base)
+            }
             _ => {
                 let value = self.expression(base);
                 quote!((#value))
@@ -304,7 +252,7 @@ impl Body<'_> {
 }
 
 /// Returns the place of an access, for messages.
-fn place_at(name: &str, span: Span) -> TokenStream {
+pub(super) fn place_at(name: &str, span: Span) -> TokenStream {
     let line = line_of(span);
     quote_spanned! {span=>
         &::millstream::__kernel::plain::At { name: #name, file: ::core::file!(), line: #line }
@@ -325,6 +273,7 @@ pub(super) fn root(place: &Expr) -> Option<&Ident> {
     match place {
         Expr::Field(field) => root(&field.base),
         Expr::Index(index) => root(&index.expr),
+        Expr::Paren(inner) => root(&inner.expr),
         other => single(other),
     }
 }

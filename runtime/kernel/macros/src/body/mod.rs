@@ -2,11 +2,13 @@
 //!
 //! Both have the same names and types up to `T` and `V<T>`, so rustc infers the types of both in the same way.
 
+mod calls;
 mod cheap;
 mod control;
 mod expression;
 mod memory;
 mod pattern;
+mod places;
 mod say;
 mod together;
 
@@ -146,6 +148,14 @@ impl<'a> Body<'a> {
             if self.is_traced() {
                 let line = line_of(statement.span());
                 inside.extend(quote!(__k.line(#line);));
+            }
+            // A block that ends with a jump has any type. Traced, its last value does.
+            if let (true, true, Stmt::Expr(jump, Some(_))) =
+                (self.is_traced(), index + 1 == statements.len(), statement)
+                && matches!(jump, Expr::Return(_) | Expr::Break(_) | Expr::Continue(_))
+            {
+                inside.extend(self.jump(jump, false));
+                continue;
             }
             inside.extend(self.statement(statement));
             // Traced, a loop is a call.

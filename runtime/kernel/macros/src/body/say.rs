@@ -12,6 +12,9 @@ use syn::{Expr, Ident, Lit, LitStr, Macro, MacroDelimiter, Token};
 use super::{Body, Form, line_of};
 use crate::refused;
 
+/// The most values of a text: what a program has.
+const VALUES_MAX: usize = 16;
+
 /// A text with values in order.
 #[derive(Default)]
 struct Text {
@@ -40,6 +43,14 @@ impl Body<'_> {
             Ok(text) => text,
             Err((at, why)) => return self.refuse(at, why),
         };
+        let shown = if conditions.len() == 2 { 2 } else { 0 };
+        let values = shown + text.as_ref().map_or(0, |text| text.values.len());
+        if values > VALUES_MAX {
+            let why = format!(
+                "a text of a kernel has at most {VALUES_MAX} values, got {values}: write two calls"
+            );
+            return self.refuse(it, why);
+        }
         match (name.as_deref(), conditions) {
             (_, [condition]) => self.assert(it, condition, text),
             (Some("debug_assert_eq"), [left, right]) => self.compare(it, [left, right], "==", text),

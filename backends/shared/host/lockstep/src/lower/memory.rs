@@ -21,7 +21,9 @@ impl Lower<'_> {
                 At::Column(self.filled(Operand::scalar(place), DType::I64))
             }
             (Lane::Scalar(place), _) => At::Scalar(place),
-            (Lane::Affine(value), Memory::Param(_) | Memory::Shared(_)) => At::Affine(value),
+            (Lane::Affine(value), Memory::Param(_) | Memory::Shared(_) | Memory::Table(_)) => {
+                At::Affine(value)
+            }
             _ => At::Column(self.operand((at, 0))),
         }
     }
@@ -48,6 +50,7 @@ impl Lower<'_> {
                     len: self.function.locals[array].len as usize,
                 }
             }
+            Memory::Table(table) => Target::Table(table.into()),
         };
         Box::new(Access {
             target,
@@ -117,7 +120,7 @@ impl Lower<'_> {
             let depth = self.open.len() - 1;
             let varies = varies(place)
                 || match memory {
-                    Memory::Param(_) => false,
+                    Memory::Param(_) | Memory::Table(_) => false,
                     Memory::Shared(_) => true,
                     Memory::Local(local) => !self.launch_uniform[usize::from(local)],
                 };

@@ -26,8 +26,8 @@ use millstream_ir::ssa::{Axis, Block, Function, Position, Stmt, ValueId};
 use millstream_loops::level::Level;
 
 use crate::code::{
-    Affine, Code, Loops, Operand, Place, Reference, Step, Steps, Test, UNPLACED, VARIES, slot,
-    varies,
+    Affine, Code, Constants, Loops, Operand, Place, Reference, Step, Steps, Test, UNPLACED, VARIES,
+    slot, varies,
 };
 use crate::kernels;
 use crate::survey::{Survey, survey};
@@ -199,6 +199,7 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         steps,
         prologue,
         leaves: lower.leaves,
+        tables: function.tables.iter().map(Constants::of).collect(),
         scalars: lower.scalars.iter().map(|known| known.varies).collect(),
         constants: lower
             .constants

@@ -29,6 +29,16 @@ impl Machine<'_> {
                 size,
                 shared: false,
             },
+            Target::Table(table) => {
+                let table = &self.code.tables[table];
+                Memory {
+                    // Only loads: the verifier refuses stores to tables.
+                    pointer: table.words.as_ptr().cast_mut().cast(),
+                    len: table.len,
+                    size,
+                    shared: false,
+                }
+            }
             Target::Local { start, len } => Memory {
                 // SAFETY: the array lies in the region of locals.
                 pointer: unsafe { self.locals.add(start * self.code.chunk) },
@@ -78,7 +88,9 @@ impl Machine<'_> {
     #[cold]
     fn out_of_bounds(&self, access: &Access, memory: Memory, index: i64) -> ! {
         let (name, site) = self.site(access);
-        let (last, len) = (index.saturating_add(access.lanes as i64), memory.len);
+        let each = self.code.function.each(access.memory);
+        let (index, len) = (index.div_euclid(each.into()), memory.len / each as usize);
+        let last = index.saturating_add(access.lanes as i64);
         let access = match access.lanes {
             1 => index.to_string(),
             _ => format!("{index}..{last}"),

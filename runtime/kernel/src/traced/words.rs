@@ -1,0 +1,122 @@
+//! Elements in memory, as the words that they consist of.
+//!
+//! Memory of the IR has elements of one number type. Elements that are structs, tuples or arrays are several words of it each:
+//! of the numbers' type if they have one type, otherwise unsigned integers of the size of the smallest. A number of another type
+//! is the bits of a word, and a larger number is several words, the low one first.
+
+use millstream_ir::ssa::{MemoryRef, Operand, Val};
+use millstream_ir::{CompareOp, DType};
+
+/// An element in memory, by its first word.
+#[derive(Clone, Copy)]
+pub struct Words<'k> {
+    memory: MemoryRef<'k>,
+    /// A word.
+    base: Option<Val<'k>>,
+    /// The number of words from `base`, or from the first of the memory, up to the first of the element.
+    behind: i64,
+}
+
+impl<'k> Words<'k> {
+    pub(super) fn new(memory: MemoryRef<'k>) -> Self {
+        let (base, behind) = (None, 0);
+        Self {
+            memory,
+            base,
+            behind,
+        }
+    }
+
+    pub(super) fn memory(self) -> MemoryRef<'k> {
+        self.memory
+    }
+
+    /// Returns the size of a word in bytes.
+    fn word_bytes(self) -> usize {
+        self.memory.dtype().size()
+    }
+
+    /// Returns what lies so many bytes behind.
+    pub fn behind(self, bytes: usize) -> Self {
+        let behind = self.behind + (bytes / self.word_bytes()) as i64;
+        Self { behind, ..self }
+    }
+
+    /// Returns the element of this size with an index. No index that a memory has overflows the product; of one that is more
+    /// than 2^58 it may wrap.
+    pub(super) fn element(self, at: Operand<'k>, bytes: usize) -> Self {
+        let words = (bytes / self.word_bytes()) as i64;
+        let at = match at {
+            Operand::Int(at, _) => {
+                let behind = self.behind.wrapping_add(at.wrapping_mul(words));
+                return Self { behind, ..self };
+            }
+            Operand::Val(at) if words == 1 => at,
+            Operand::Val(at) => at * words,
+            Operand::Float(..) => unreachable!("an index is an integer"),
+        };
+        let base = Some(self.base.map_or(at, |base| base + at));
+        Self { base, ..self }
+    }
+
+    /// Returns the index of a word from the first one on.
+    fn word(self, number: usize) -> Operand<'k> {
+        let behind = self.behind + number as i64;
+        match self.base {
+            None => Operand::Int(behind, DType::I64),
+            Some(base) if behind == 0 => base.into(),
+            Some(base) => (base + behind).into(),
+        }
+    }
+
+    /// Loads a number.
+    pub(super) fn load(self, dtype: DType) -> Val<'k> {
+        let of_word = self.memory.dtype();
+        let words = dtype.size() / self.word_bytes();
+        let first = self.memory.get(self.word(0));
+        if of_word == dtype {
+            return first;
+        }
+        if dtype == DType::Bool {
+            return first.compare(CompareOp::Ne, 0);
+        }
+        let wide = dtype.unsigned();
+        let part = |word: Val<'k>| word.bits(of_word.unsigned()).cast(wide);
+        let all = (1..words).fold(part(first), |low, number| {
+            let shift = (8 * number * self.word_bytes()) as i64;
+            let word = part(self.memory.get(self.word(number)));
+            low | word.binary(millstream_ir::BinaryOp::Shl, shift)
+        });
+        all.bits(dtype)
+    }
+
+    /// Stores a number.
+    pub(super) fn store(self, dtype: DType, value: Val<'k>) {
+        let of_word = self.memory.dtype();
+        let words = dtype.size() / self.word_bytes();
+        if of_word == dtype {
+            return self.memory.set(self.word(0), value);
+        }
+        if dtype == DType::Bool {
+            return self.memory.set(self.word(0), value.cast(of_word));
+        }
+        let bits = value.bits(dtype.unsigned());
+        for number in 0..words {
+            let shift = (8 * number * self.word_bytes()) as i64;
+            let word = match number {
+                0 => bits,
+                _ => bits.binary(millstream_ir::BinaryOp::Shr, shift),
+            };
+            let word = word.cast(of_word.unsigned()).bits(of_word);
+            self.memory.set(self.word(number), word);
+        }
+    }
+}
+
+/// Adds the words that a number consists of, the low one first.
+pub(super) fn split(bits: u64, dtype: DType, word: DType, to: &mut Vec<u64>) {
+    let mask = u64::MAX >> (64 - 8 * word.size());
+    for number in 0..dtype.size() / word.size() {
+        to.push(bits >> (8 * number * word.size()) & mask);
+    }
+}
