@@ -5,6 +5,7 @@
 )]
 
 mod logs;
+mod parts;
 mod races;
 mod random;
 mod ranges;

@@ -63,7 +63,8 @@ struct Scope<'k> {
     /// The indices of the loops around.
     indices: Vec<Val<'k>>,
     words: [Val<'k>; 2],
-    memory: [MemoryRef<'k>; 3],
+    /// The second and third are written.
+    memory: [MemoryRef<'k>; 4],
     sum: Var<'k>,
     moved: Var<'k>,
 }
@@ -77,7 +78,12 @@ fn function(draws: &mut Draws) -> Function {
     let mut scope = Scope {
         indices: vec![],
         words,
-        memory: [x, y, k.local("own", DType::U32, LOCAL_LEN)],
+        memory: [
+            x,
+            y,
+            k.local("own", DType::U32, LOCAL_LEN),
+            k.table("table", DType::U32, (3..20).collect()),
+        ],
         sum: k.var("sum", 1_u32),
         moved: k.var("moved", words[0]),
     };
@@ -98,7 +104,7 @@ fn repeat<'k>(k: &'k Builder, draws: &mut Draws, scope: &mut Scope<'k>, depth: u
     let count = draws.below(12) as i64;
     let end = match draws.below(4) {
         0 if step == 1 => k
-            .len(scope.memory[draws.below(3) as usize])
+            .len(draws.of(&scope.memory))
             .bits(DType::I64)
             .min(start + count),
         // No iteration if the sum wraps.
@@ -125,8 +131,25 @@ fn statement<'k>(k: &'k Builder, draws: &mut Draws, scope: &Scope<'k>) {
     let memory = draws.of(&scope.memory);
     let len = k.len(memory);
     let (sum, lanes) = (scope.sum, draws.of(&[1, 1, 1, 2]));
-    match draws.below(8) {
+    match draws.below(11) {
         0 => memory_of(scope, draws).set(at, sum.get()),
+        // A word of a struct, of an array in one, and of one of which the length is compared.
+        7 => {
+            let word = at * 3 + draws.below(3) as i64;
+            memory_of(scope, draws).set(word, memory.get(word) + sum.get());
+        }
+        8 => {
+            let inside = index(k, draws, scope, 2).cast(DType::I64);
+            let inside = inside.bits(DType::U64).lt(3).select(inside, 1_i64 << 60);
+            let word = at * 3 + inside;
+            memory_of(scope, draws).set(word, memory.get(word) + sum.get());
+        }
+        9 => {
+            let word = at * 3 + draws.below(4) as i64;
+            k.when(at.bits(DType::U64).lt(len / 3), || {
+                sum.set(sum.get() * 31 + memory.get(word));
+            });
+        }
         1 if lanes == 2 => memory_of(scope, draws).set(at * 2, sum.get().splat(2)),
         2 => {
             let is_within = match draws.below(3) {
@@ -168,7 +191,9 @@ fn index<'k>(k: &'k Builder, draws: &mut Draws, scope: &Scope<'k>, depth: u32) -
     let a = index(k, draws, scope, depth - 1);
     let mut other = |of: Val<'k>| index(k, draws, scope, depth - 2.min(depth)).cast(of.of().dtype);
     let b = other(a);
-    match draws.below(12) {
+    match draws.below(14) {
+        12 => a.lt(b).select(a, b),
+        13 => a.lt(draws.of(&[3_i64, 12])).select(a, b),
         0..=3 => a + b,
         4 | 5 => a - b,
         6 => a * b,
@@ -242,7 +267,7 @@ type Writes = for<'k> fn(&'k Builder, [MemoryRef<'k>; 2], Val<'k>);
 
 /// What says that an access is within bounds, and the `if`s that checks add. A loop in two copies adds one, and one for each
 /// check in either copy.
-const CASES: [(&str, usize, Writes); 18] = [
+const CASES: [(&str, usize, Writes); 20] = [
     ("the condition around", 0, |k, [x, s], _| {
         k.when(k.index().bits(DType::U64).lt(k.len(x)), || {
             s.set(k.thread(), x.get(k.index()));
@@ -329,6 +354,20 @@ const CASES: [(&str, usize, Writes); 18] = [
     }),
     ("a test before the loop", 3, |k, [x, s], n| {
         k.range(0, n, 1, |i| s.set(k.thread(), x.get(n + i) + x.get(n * i)));
+    }),
+    ("a selection that is known", 0, |k, [_, s], n| {
+        k.range(0, n.binary(BinaryOp::And, 7), 1, |i| {
+            k.range(0, 2, 1, |part| {
+                let part = part.bits(DType::U64).lt(2).select(part, 1_i64 << 60);
+                s.set(i * 2 + part, s.get(part));
+            });
+        });
+    }),
+    ("a selection that is not known", 4, |k, [x, s], n| {
+        k.range(0, n, 1, |i| {
+            let part = i.bits(DType::U64).lt(2).select(i, 1_i64 << 60);
+            s.set(k.thread(), x.get(part) + x.get(n + i));
+        });
     }),
     ("no test before the loop", 4, |k, [x, s], n| {
         k.range(0, n, 1, |i| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_host::Arguments;
 use millstream_ir::scalar;
 use millstream_ir::ssa::{
-    AtomicOp, Axis, Memory, Position, Scope, Shuffle, Text, ValueId, reduced,
+    AtomicOp, Axis, Memory, PARTS_BEYOND, Position, Scope, Shuffle, Text, ValueId, reduced,
 };
 use millstream_protocol::{Cube, Lines};
 
@@ -366,7 +366,10 @@ impl Machine<'_> {
         let len = self.len(memory);
         let line = || self.code.line(thread.at);
         if first.saturating_add(lanes.into()) > len {
-            let each = self.code.function.each(memory);
+            let each = match PARTS_BEYOND.contains(&index) {
+                true => 1,
+                false => self.code.function.each(memory),
+            };
             return Err(Box::new(KernelMistake::OutOfBounds {
                 memory: self.name(memory),
                 index: index.div_euclid(each.into()),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_ir::ssa::ThreadPosition;
+use millstream_ir::ssa::{PARTS_BEYOND, ThreadPosition};
 
 /// A line of a source file, displayed as `src/main.rs:12`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -197,15 +197,27 @@ impl fmt::Display for KernelMistake {
                 len,
                 line,
             } => {
-                let access = Access(memory, *index, *lanes);
-                write!(
-                    f,
-                    "`{access}` is out of bounds, `{memory}` has {len} elements"
-                )?;
+                let is_part = PARTS_BEYOND.contains(index);
+                match is_part {
+                    true => write!(
+                        f,
+                        "an index of an array in an element of `{memory}` is out of bounds"
+                    )?,
+                    false => {
+                        let access = Access(memory, *index, *lanes);
+                        write!(
+                            f,
+                            "`{access}` is out of bounds, `{memory}` has {len} elements"
+                        )?;
+                    }
+                }
                 if let Some(line) = line {
                     write!(f, ": {line}")?;
                 }
-                f.write_str("; compare the index with the length first")
+                f.write_str(match is_part {
+                    true => "; compare it with the array's length first",
+                    false => "; compare the index with the length first",
+                })
             }
             Self::Misaligned {
                 memory,

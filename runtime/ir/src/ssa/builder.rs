@@ -126,6 +126,11 @@ impl Builder {
         Ok(function)
     }
 
+    /// Returns whether devices check accesses.
+    pub fn checks_bounds(&self) -> bool {
+        self.state.borrow().function.checked
+    }
+
     /// Adds an item to a list of the function, and returns its index. The check refuses lists that exceed the range of an
     /// index.
     pub(super) fn add<T>(&self, list: impl FnOnce(&mut Function) -> &mut Vec<T>, item: T) -> u16 {

@@ -72,6 +72,9 @@ pub const SHARED_BYTES_MAX: u64 = 47 << 10;
 pub const LOCAL_BYTES_MAX: u64 = 16 << 10;
 /// The most bytes of tables: a part of each copy of the program, and of some devices' registers or stacks.
 pub const TABLE_BYTES_MAX: u64 = 32 << 10;
+/// Indices that a program computes for an access that is out of bounds of an array within an element: no memory has them, and
+/// messages say so.
+pub const PARTS_BEYOND: std::ops::Range<i64> = 1 << 59..1 << 62;
 /// The greatest depth of nested blocks.
 pub const DEPTH_MAX: usize = 64;
 

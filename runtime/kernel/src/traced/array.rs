@@ -13,6 +13,8 @@ use super::memory::{Memory, MemoryMut, Place};
 use super::words::{Words, split};
 use super::{Traced, Tracer, V, lit};
 
+/// The fewest words of a thread's array.
+const LEN_MIN: usize = 2;
 /// The most elements that are copied one by one, and not by a loop.
 const UNROLLED_MAX: usize = 16;
 
@@ -41,6 +43,10 @@ impl<'k, T: Kind, const N: usize> Place<'k> for Array<'k, T, N> {
     fn length(self, k: Tracer<'k>) -> V<'k, usize> {
         lit(k, N)
     }
+
+    fn part_len(self) -> Option<usize> {
+        (self.words.is_part() || N < LEN_MIN).then_some(N)
+    }
 }
 
 impl<'k, T: Kind, const N: usize> Memory<'k> for Array<'k, T, N> {}
@@ -55,7 +61,7 @@ impl<'k, T: Kind, const N: usize> Array<'k, T, N> {
     /// Adds an array of a thread.
     fn declared(k: Tracer<'k>, name: &str) -> MemoryRef<'k> {
         // An array of one element would be a variable, which has no index.
-        let words = N.saturating_mul(T::BYTES / T::WORD.size()).max(2);
+        let words = N.saturating_mul(T::BYTES / T::WORD.size()).max(LEN_MIN);
         let len = u32::try_from(words).unwrap_or(u32::MAX);
         k.builder.local(name, T::WORD, len)
     }

@@ -257,7 +257,8 @@ pub fn for_steps<'k, T: Int>(
     if is_far(start, FAR) || is_far(step, FAR_STEP) {
         return far_steps(k, start, end, step, body);
     }
-    let ([start, end], is_one) = (bounds(start, end), step.constant() == Some(1));
+    let (ends, is_one) = ([start, end], step.constant() == Some(1));
+    let [start, end] = bounds(start, end);
     let step = bound(step);
     let end = match is_wide::<T>() && !is_one {
         // No sum of an index and the step is beyond the indices: it would wrap, and the loop not end.
@@ -266,7 +267,11 @@ pub fn for_steps<'k, T: Int>(
     };
     k.looped(|| {
         k.builder
-            .range(start, end, step, |index| body(number(index)));
+            .range(start, end, step, |index| {
+                let index = number(index);
+                k.note_index(ends, index);
+                body(index);
+            });
     });
 }
 
@@ -305,9 +310,15 @@ pub fn for_reversed<'k, T: Int>(
                 .range(0, count, 1, |up| body(behind(start, count - 1 - up)));
         });
     }
+    let ends = [start, end];
     let [start, end] = bounds(start, end);
-    let index = |up: Val<'k>| number(start + (end - 1 - up));
-    k.looped(|| k.builder.range(start, end, 1, |up| body(index(up))));
+    k.looped(|| {
+        k.builder.range(start, end, 1, |up| {
+            let index = number(start + (end - 1 - up));
+            k.note_index(ends, index);
+            body(index);
+        });
+    });
 }
 
 /// The way out of a helper function.
@@ -366,7 +377,7 @@ pub fn call<'k, R: Traced<'k>>(k: Tracer<'k>, body: impl FnOnce(&Exit<'k, R>) ->
 /// Traces a body.
 pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: fn(Tracer<'_>)) {
     let (loops, is_endless) = (RefCell::new(Vec::new()), Cell::new(false));
-    let tables = RefCell::default();
+    let (tables, below) = (RefCell::default(), RefCell::default());
     body(Tracer {
         builder,
         loops: &loops,
@@ -374,5 +385,7 @@ pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: fn(Tracer<'_>))
         depth: 0,
         is_endless: &is_endless,
         tables: &tables,
+        below: &below,
+        is_checked: builder.checks_bounds(),
     });
 }

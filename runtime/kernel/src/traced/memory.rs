@@ -26,6 +26,12 @@ pub trait Place<'k>: Copy {
             each => words / each as i64,
         })
     }
+
+    /// Returns the number of elements if accesses of the memory do not check the index, as this is an array in it.
+    #[doc(hidden)]
+    fn part_len(self) -> Option<usize> {
+        None
+    }
 }
 
 /// Memory whose elements a kernel loads and stores. A buffer of atomics is none: a launch that accesses an element both
@@ -107,6 +113,25 @@ pub(super) fn index<T: Int>(index: V<'_, T>) -> Val<'_> {
 
 // The types of an element and of its value follow from each other, so that rustc infers both.
 
+/// Returns the index of an element. One that an array within other memory does not have is far beyond that memory.
+fn within<'k, M: Memory<'k>, I: Int>(k: Tracer<'k>, of: M, at: V<'k, I>) -> Operand<'k> {
+    let (len, far) = (of.part_len(), of.words().far(M::Element::BYTES));
+    if let Some(bits) = at.constant() {
+        let at: i64 = I::of_bits(bits).cast();
+        let is_within = len.is_none_or(|len| (0..len as i64).contains(&at));
+        return Operand::Int(if is_within { at } else { far }, DType::I64);
+    }
+    let value = at.val();
+    let at = index(V::<I>::new(value));
+    match len {
+        Some(len) if k.is_checked && !k.is_below(value, len) => {
+            let is_within = at.bits(DType::U64).lt(len as i64);
+            is_within.select(at, far).into()
+        }
+        _ => at.into(),
+    }
+}
+
 /// Returns an element as a variable: it is loaded when its value is used.
 pub fn place<'k, M, I, R>(k: Tracer<'k>, of: M, at: V<'k, I>) -> R
 where
@@ -114,11 +139,7 @@ where
     I: Int,
     R: Inside<'k, Kind = M::Element>,
 {
-    let at = match at.constant() {
-        Some(bits) => Operand::Int(I::of_bits(bits).cast(), DType::I64),
-        None => index(at).into(),
-    };
-    let words = of.words().element(at, M::Element::BYTES);
+    let words = of.words().element(within(k, of, at), M::Element::BYTES);
     M::Element::element(k, words)
 }
 

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Builder, MemoryRef, Val, Var};
+use millstream_ir::ssa::{Builder, MemoryRef, Val, ValueId, Var};
 
 use super::words::Words;
 use super::{branch, select};
-use crate::number::Scalar;
+use crate::number::{Int, Scalar};
 
 /// The constant arrays, by the type and the bits of their words.
 type Tables<'k> = HashMap<(DType, Vec<u64>), MemoryRef<'k>>;
@@ -28,6 +28,10 @@ pub struct Tracer<'k> {
     pub(super) is_endless: &'k Cell<bool>,
     /// The constant arrays.
     pub(super) tables: &'k RefCell<Tables<'k>>,
+    /// Indices of loops, and what each is below. None is negative.
+    pub(super) below: &'k RefCell<HashMap<ValueId, u64>>,
+    /// Whether accesses are checked.
+    pub(super) is_checked: bool,
 }
 
 /// A loop that is open.
@@ -59,6 +63,23 @@ impl Tracer<'_> {
     /// The statements from here on come from this line.
     pub fn line(self, line: u32) {
         self.builder.line(line);
+    }
+
+    /// Notes a number of the kernel that is the index of a loop with constant bounds.
+    pub(super) fn note_index<T: Int>(self, [start, end]: [V<'_, T>; 2], index: V<'_, T>) {
+        let as_index = |bound: V<'_, T>| bound.constant().map(|bits| T::of_bits(bits).cast());
+        if let (Some(0_i64..), Some(end @ 0_i64..)) = (as_index(start), as_index(end)) {
+            let id = index.val().id();
+            self.below.borrow_mut().insert(id, end.cast_unsigned());
+        }
+    }
+
+    /// Returns whether a value is an index of a loop that ends at this number or before it.
+    pub(super) fn is_below(self, value: Val<'_>, len: usize) -> bool {
+        let below = self.below.borrow();
+        below
+            .get(&value.id())
+            .is_some_and(|end| *end <= len as u64)
     }
 
     /// The loop that is added with this has a label.

@@ -4,7 +4,7 @@
 //! of the numbers' type if they have one type, otherwise unsigned integers of the size of the smallest. A number of another type
 //! is the bits of a word, and a larger number is several words, the low one first.
 
-use millstream_ir::ssa::{MemoryRef, Operand, Val};
+use millstream_ir::ssa::{MemoryRef, Operand, PARTS_BEYOND, Val};
 use millstream_ir::{CompareOp, DType};
 
 /// An element in memory, by its first word.
@@ -15,6 +15,8 @@ pub struct Words<'k> {
     base: Option<Val<'k>>,
     /// The number of words from `base`, or from the first of the memory, up to the first of the element.
     behind: i64,
+    /// Whether the memory has other words, too: its length does not tell which are those of the element.
+    is_part: bool,
 }
 
 impl<'k> Words<'k> {
@@ -24,7 +26,23 @@ impl<'k> Words<'k> {
             memory,
             base,
             behind,
+            is_part: false,
         }
+    }
+
+    /// Returns the same, which are not all words of the memory.
+    pub(super) fn part(self) -> Self {
+        let is_part = true;
+        Self { is_part, ..self }
+    }
+
+    pub(super) fn is_part(self) -> bool {
+        self.is_part
+    }
+
+    /// Returns the index of an element of this size that is out of bounds in each memory, also behind other elements.
+    pub(super) fn far(self, bytes: usize) -> i64 {
+        2 * PARTS_BEYOND.start / (bytes / self.word_bytes()).max(1) as i64
     }
 
     pub(super) fn memory(self) -> MemoryRef<'k> {
@@ -39,7 +57,7 @@ impl<'k> Words<'k> {
     /// Returns what lies so many bytes behind.
     pub fn behind(self, bytes: usize) -> Self {
         let behind = self.behind + (bytes / self.word_bytes()) as i64;
-        Self { behind, ..self }
+        Self { behind, ..self }.part()
     }
 
     /// Returns the element of this size with an index. No index that a memory has overflows the product; of one that is more
@@ -49,14 +67,14 @@ impl<'k> Words<'k> {
         let at = match at {
             Operand::Int(at, _) => {
                 let behind = self.behind.wrapping_add(at.wrapping_mul(words));
-                return Self { behind, ..self };
+                return Self { behind, ..self }.part();
             }
             Operand::Val(at) if words == 1 => at,
             Operand::Val(at) => at * words,
             Operand::Float(..) => unreachable!("an index is an integer"),
         };
         let base = Some(self.base.map_or(at, |base| base + at));
-        Self { base, ..self }
+        Self { base, ..self }.part()
     }
 
     /// Returns the index of a word from the first one on.

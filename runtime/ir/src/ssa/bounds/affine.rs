@@ -141,6 +141,9 @@ impl Guards<'_> {
             return Some(Slope::NONE);
         }
         let (op, of) = (self.facts.op(value)?, self.of(value));
+        if let (Op::Select(..), Some(given)) = (op, self.facts.given(value)) {
+            return self.slope(run, given, casts, left);
+        }
         let mut slope = |a: ValueId| self.slope(run, a, casts, left);
         let is_integer = of.lanes == 1 && is_integer(of.dtype);
         match op {

@@ -37,7 +37,7 @@ pub(super) struct Facts<'f> {
     less: Vec<(Number, Number)>,
     /// The value that each variable holds.
     held: Vec<Option<ValueId>>,
-    /// The value that each load of a variable is known to give.
+    /// The value that each load of a variable, or selection, is known to give.
     given: Vec<Option<ValueId>>,
     /// What the value of a variable implies if it is true, and if it is false: of `a && b` and `a || b`.
     implied: Vec<Option<(bool, [Implied; 2])>>,
@@ -90,7 +90,7 @@ impl<'f> Facts<'f> {
         }
     }
 
-    /// Returns the value that a load of a variable is known to give.
+    /// Returns the value that a load of a variable, or a selection, is known to give.
     pub(super) fn given(&self, load: ValueId) -> Option<ValueId> {
         self.given[load as usize]
     }
@@ -182,6 +182,14 @@ impl<'f> Facts<'f> {
             Op::Cast(a) | Op::Bits(a) if of.lanes == 1 && self.has_bits(*a, of.dtype) => {
                 self.number(*a)
             }
+            Op::Select(condition, a, _) if of.lanes == 1 => {
+                let holds = self.holds(*condition);
+                self.given[value as usize] = holds.then_some(*a);
+                match holds {
+                    true => self.number(*a),
+                    false => self.numbered((of, None, op.renamed(|a| self.number(a)))),
+                }
+            }
             op if op.is_pure() && of.lanes == 1 => {
                 let (mut operand, mut wide) = (None, false);
                 op.each_operand(|a| {
@@ -198,6 +206,19 @@ impl<'f> Facts<'f> {
         self.numbers[value as usize] = number;
         let range = self.range_of_op(of, op);
         self.narrow(number, range);
+    }
+
+    /// Returns whether a condition is known to hold: that an integer is less than another.
+    fn holds(&self, condition: ValueId) -> bool {
+        let Some(Op::Compare(CompareOp::Lt, a, b)) = self.op(condition) else {
+            return false;
+        };
+        let of = self.of(*a);
+        let [a, b] = [self.number(*a), self.number(*b)];
+        let [range_a, range_b] = [a, b].map(|number| self.range_of(number));
+        let is_natural = range_a.is_natural(of.dtype) && range_b.is_natural(of.dtype);
+        let is_integer = is_integer(of.dtype) && of.lanes == 1;
+        is_integer && is_natural && (range_a.most < range_b.least || self.is_less(a, b))
     }
 
     /// Passes the head of a loop.

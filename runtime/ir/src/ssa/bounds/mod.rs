@@ -210,6 +210,11 @@ impl<'f> Guards<'f> {
         let guard = access.and_then(|(memory, at)| self.guard(memory, at, of.lanes, out));
         let op_of_names = op.renamed(|a| self.named(a));
         self.facts.define(value, op);
+        if let (Op::Select(..), Some(given)) = (op, self.facts.given(value)) {
+            self.names[value as usize] = self.named(given);
+            self.is_named[value as usize] = true;
+            return;
+        }
         let name = self.name(value);
         let Some(condition) = guard else {
             out.push(Stmt::Let {

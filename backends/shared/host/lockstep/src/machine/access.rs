@@ -1,6 +1,8 @@
 //! The bounds of accesses. Accesses of threads at equal distances, of which the bounds are checked once, and
 //! accesses by a column of indices have loops; others run thread by thread, which also finds the thread that fails.
 
+use millstream_ir::ssa::PARTS_BEYOND;
+
 use super::Machine;
 use super::active::Active;
 use super::elements::{Indices, Memory};
@@ -88,6 +90,11 @@ impl Machine<'_> {
     #[cold]
     fn out_of_bounds(&self, access: &Access, memory: Memory, index: i64) -> ! {
         let (name, site) = self.site(access);
+        if PARTS_BEYOND.contains(&index) {
+            panic!(
+                "an index of an array in an element of `{name}` is out of bounds, in {site}; compare it with the array's length first"
+            );
+        }
         let each = self.code.function.each(access.memory);
         let (index, len) = (index.div_euclid(each.into()), memory.len / each as usize);
         let last = index.saturating_add(access.lanes as i64);
