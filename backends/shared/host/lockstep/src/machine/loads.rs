@@ -114,7 +114,9 @@ impl Machine<'_> {
                 return;
             }
             At::Affine(value) => {
+                // Of several cubes the threads are one run: rows begin where those of the first cube do.
                 if value.linear.is_none()
+                    && self.cubes == 1
                     && let Some(rows) =
                         self.rows_within(access, memory, value, self.whole_rows(active))
                 {

@@ -80,6 +80,7 @@ impl Machine<'_> {
                 }
                 if at.linear.is_none()
                     && mask.is_none()
+                    && self.cubes == 1
                     && let Some(rows) = self.rows_within(access, memory, at, active)
                 {
                     return self.store_rows(memory, rows, value);

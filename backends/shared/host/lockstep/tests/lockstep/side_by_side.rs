@@ -2,7 +2,7 @@
 //! barriers and reductions below them.
 
 use millstream_ir::ssa::{Axis, Builder, MemoryRef, Position, Val, Var};
-use millstream_ir::{CompareOp, DType, ReduceOp};
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp};
 
 use crate::edges::{Draws, same};
 
@@ -21,11 +21,36 @@ fn random_functions_of_cubes_that_differ_have_the_results_of_the_reference() {
     }
 }
 
+/// Rows of threads that follow each other in memory, as a launch word says, from where each of the active cubes begins.
+#[test]
+fn rows_of_some_cubes_begin_where_these_begin() {
+    let k = Builder::new("rows", [8, 4, 1]);
+    let (data, begins) = (k.read("data", DType::F32), k.read("begins", DType::I64));
+    let (out, width) = (k.update("out", DType::F32), k.scalar("width", DType::I64));
+    let [column, row] = [Axis::X, Axis::Y].map(|axis| k.position(Position::Thread, axis));
+    let cube = k.cube();
+    let first = begins.get(cube);
+    k.when(cube.compare(CompareOp::Ge, 2), || {
+        let at = first + row * width + column;
+        out.set(at, data.get(at) + 1.0);
+    });
+    let function = k.build().unwrap();
+    let data = (0..256_u16).flat_map(|at| f32::from(at).to_le_bytes());
+    let begins = [96_i64, 0, 192, 32, 160].map(i64::to_le_bytes).concat();
+    let buffers = [data.collect(), begins, vec![0; 4 * 256]];
+    for cubes in 3..=5 {
+        same(&function, cubes, &buffers, &[8]);
+    }
+}
+
 /// What statements use.
 struct Scope<'k> {
     k: &'k Builder,
     threads: i64,
     me: Val<'k>,
+    /// The same by a launch word, and the place of the cube among those of `out`.
+    rows: Val<'k>,
+    home: Val<'k>,
     /// Values that are the same for all threads of a cube.
     of_cube: Vec<Val<'k>>,
     /// Any values.
@@ -41,7 +66,7 @@ struct Scope<'k> {
 }
 
 fn one(seed: u64) {
-    const SHAPES: [[u32; 3]; 8] = [
+    const SHAPES: [[u32; 3]; 10] = [
         [8, 1, 1],
         [64, 1, 1],
         [16, 4, 1],
@@ -50,25 +75,32 @@ fn one(seed: u64) {
         [1, 1, 1],
         [96, 1, 1],
         [128, 1, 1],
+        [8, 4, 1],
+        [512, 1, 1],
     ];
     let mut draws = Draws(seed + 4711);
     let shape = draws.one_of(&SHAPES);
     let threads: i64 = shape.iter().map(|axis| i64::from(*axis)).product();
+    // Of large ones, more than run side by side.
     let cubes = 1 + draws.draw(7) as u32;
     let k = Builder::new("k", shape);
     let data = k.read("data", DType::I64);
     let (out, sums) = (k.update("out", DType::I64), k.update("sums", DType::I64));
     let shared = k.shared("shared", DType::I64, (threads + OF_CUBE) as u32);
-    let word = k.scalar("word", DType::I64);
+    let (word, columns) = (k.scalar("word", DType::I64), k.scalar("columns", DType::I64));
     let axes = Axis::ALL.map(|axis| k.position(Position::Thread, axis));
     let [width, height, _] = shape.map(i64::from);
     let me = axes[0] + (axes[1] + axes[2] * height) * width;
     let cube = k.cube();
+    let rows = axes[0] + (axes[1] + axes[2] * height) * columns;
+    let home = cube.binary(BinaryOp::Xor, draws.draw(4) as i64);
     let by = draws.one_of(&[2_i64, 4, 16]);
     let mut scope = Scope {
         k: &k,
         threads,
         me,
+        rows,
+        home,
         of_cube: vec![cube, word, k.constant(3), cube % 2, cube * 3 + word],
         known: vec![
             me,
@@ -96,10 +128,10 @@ fn one(seed: u64) {
     let data = (0..len + OF_CUBE).flat_map(|_| (draws.draw(50) as i64 - 10).to_le_bytes());
     let buffers = [
         data.collect(),
-        vec![0; (8 * len * OF_CUBE) as usize],
+        vec![0; (8 * threads * i64::from(cubes.next_multiple_of(4)) * OF_CUBE) as usize],
         vec![0; 8 * OF_CUBE as usize],
     ];
-    let words = [draws.draw(4)];
+    let words = [draws.draw(4), width.cast_unsigned()];
     drop(scope);
     let function = k.build().unwrap_or_else(|error| panic!("{seed}: {error}"));
     same(&function, cubes, &buffers, &words);
@@ -148,7 +180,9 @@ fn statement(scope: &mut Scope<'_>, draws: &mut Draws, depth: usize, meets: bool
         }
         6 => {
             let len = scope.threads + OF_CUBE;
-            let at = match draws.draw(4) {
+            let at = match draws.draw(6) {
+                4 => scope.rows,
+                5 => scope.rows + within(same, OF_CUBE),
                 0 => within(any, len),
                 1 => within(same, OF_CUBE),
                 2 => scope.me + within(same, OF_CUBE),
@@ -160,7 +194,8 @@ fn statement(scope: &mut Scope<'_>, draws: &mut Draws, depth: usize, meets: bool
             }
         }
         7 => {
-            let at = (scope.me + k.cube() * scope.threads) * OF_CUBE;
+            let thread = draws.one_of(&[scope.me, scope.rows]);
+            let at = (thread + scope.home * scope.threads) * OF_CUBE;
             let at = at + 1 + draws.draw(OF_CUBE as u64 - 1) as i64;
             scope.out.set(at, any);
             scope.known.push(scope.out.get(at));
