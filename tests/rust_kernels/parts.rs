@@ -16,6 +16,61 @@ struct Pair {
     rest: [[u32; 2]; 3],
 }
 
+/// Names that the text of a macro has as well.
+mod names {
+    use millstream::prelude::*;
+
+    #[kernel]
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(super) struct Kind {
+        pub words: Words,
+    }
+
+    #[kernel]
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(super) struct Words {
+        pub traced: f32,
+    }
+
+    #[kernel]
+    #[derive(Clone, Copy)]
+    pub(super) struct Parameter {
+        pub kind: f32,
+    }
+
+    #[kernel]
+    pub(super) fn doubled(parameter: Parameter, kinds: &mut [Kind]) {
+        let i = thread();
+        let kind = Kind {
+            words: Words {
+                traced: kinds[i].words.traced * parameter.kind,
+            },
+        };
+        kinds[i] = kind;
+    }
+}
+
+#[rstest]
+fn structs_have_any_names(#[values(false, true)] is_sim: bool) {
+    use names::{Kind, Parameter, Words, doubled};
+    let device = match is_sim {
+        true => Device::open(Sim::seed(3)),
+        false => Device::open(Cpu::default()),
+    };
+    let device = device.unwrap();
+    let stream = device.new_stream();
+    let of = |traced| Kind {
+        words: Words { traced },
+    };
+    let mut kinds = stream.create(&[of(1.5)]).unwrap();
+    doubled(Parameter { kind: 2.0 }, &mut kinds)
+        .launch_each(&stream)
+        .unwrap();
+    assert_eq!(stream.read(&kinds).wait().unwrap(), [of(3.0)]);
+}
+
 const STEPS: [[u32; 2]; 2] = [[1, 2], [3, 4]];
 
 /// What is out of bounds.

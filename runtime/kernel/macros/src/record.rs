@@ -68,75 +68,78 @@ pub(crate) fn of_struct(item: &ItemStruct) -> Result<TokenStream> {
 
         #allowed
         const _: () = {
-            use ::millstream::__kernel::call::Parameter;
-            use ::millstream::__kernel::traced::{Inside, Kind, Traced, Tracer, Words};
-            use ::millstream::__kernel::{DType, NativeArgs};
+            // By names that neither structs nor their twins have.
+            use ::millstream::__kernel::call::Parameter as __kernel_Parameter;
+            use ::millstream::__kernel::traced::{
+                Inside as __kernel_Inside, Kind as __kernel_Kind, Traced as __kernel_Traced, Tracer as __kernel_Tracer, Words as __kernel_Words,
+            };
+            use ::millstream::__kernel::{DType as __kernel_DType, NativeArgs as __kernel_NativeArgs};
 
-            impl Kind for #name {
+            impl __kernel_Kind for #name {
                 type Of<'__k> = #twin<'__k>;
-                const WORD: DType = DType::common(&[#(<#of as Kind>::WORD),*]);
-                const BYTES: usize = 0 #(+ <#of as Kind>::BYTES)*;
+                const WORD: __kernel_DType = __kernel_DType::common(&[#(<#of as __kernel_Kind>::WORD),*]);
+                const BYTES: usize = 0 #(+ <#of as __kernel_Kind>::BYTES)*;
 
-                fn element<'__k>(__k: Tracer<'__k>, __words: Words<'__k>) -> #twin<'__k> {
+                fn element<'__k>(__k: __kernel_Tracer<'__k>, __words: __kernel_Words<'__k>) -> #twin<'__k> {
                     let mut __bytes = 0;
                     #(
-                        let #names = <#of as Kind>::element(__k, __words.behind(__bytes));
-                        __bytes += <#of as Kind>::BYTES;
+                        let #names = <#of as __kernel_Kind>::element(__k, __words.behind(__bytes));
+                        __bytes += <#of as __kernel_Kind>::BYTES;
                     )*
                     #twin { #(#names),* }
                 }
 
-                fn parameter<'__k>(__k: Tracer<'__k>, __name: &str) -> #twin<'__k> {
+                fn parameter<'__k>(__k: __kernel_Tracer<'__k>, __name: &str) -> #twin<'__k> {
                     #twin {
-                        #(#names: <#of as Kind>::parameter(__k, &::std::format!("{__name}_{}", #texts)),)*
+                        #(#names: <#of as __kernel_Kind>::parameter(__k, &::std::format!("{__name}_{}", #texts)),)*
                     }
                 }
 
-                fn constant(self, __k: Tracer<'_>) -> #twin<'_> {
-                    #twin { #(#names: <#of as Kind>::constant(self.#names, __k),)* }
+                fn constant(self, __k: __kernel_Tracer<'_>) -> #twin<'_> {
+                    #twin { #(#names: <#of as __kernel_Kind>::constant(self.#names, __k),)* }
                 }
 
-                fn each_number(&self, __each: &mut dyn FnMut(u64, DType)) {
-                    #(<#of as Kind>::each_number(&self.#names, __each);)*
+                fn each_number(&self, __each: &mut dyn FnMut(u64, __kernel_DType)) {
+                    #(<#of as __kernel_Kind>::each_number(&self.#names, __each);)*
                 }
             }
 
-            impl<'__k> Inside<'__k> for #twin<'__k> {
+            impl<'__k> __kernel_Inside<'__k> for #twin<'__k> {
                 type Kind = #name;
             }
 
-            impl Parameter for #name {
-                const SCALARS: usize = 0 #(+ <#of as Parameter>::SCALARS)*;
+            impl __kernel_Parameter for #name {
+                const SCALARS: usize = 0 #(+ <#of as __kernel_Parameter>::SCALARS)*;
 
                 #[inline(always)]
                 fn put(self, __words: &mut [u64], mut __at: usize) {
                     #(
-                        <#of as Parameter>::put(self.#names, __words, __at);
-                        __at += <#of as Parameter>::SCALARS;
+                        <#of as __kernel_Parameter>::put(self.#names, __words, __at);
+                        __at += <#of as __kernel_Parameter>::SCALARS;
                     )*
                 }
 
                 #[inline(always)]
-                fn of(__arguments: &NativeArgs<'_>, mut __at: usize) -> Self {
+                fn of(__arguments: &__kernel_NativeArgs<'_>, mut __at: usize) -> Self {
                     #(
-                        let #names = <#of as Parameter>::of(__arguments, __at);
-                        __at += <#of as Parameter>::SCALARS;
+                        let #names = <#of as __kernel_Parameter>::of(__arguments, __at);
+                        __at += <#of as __kernel_Parameter>::SCALARS;
                     )*
                     #name { #(#names),* }
                 }
             }
 
-            impl<'__k> Traced<'__k> for #twin<'__k> {
-                fn unset(__k: Tracer<'__k>) -> Self {
-                    Self { #(#names: Traced::unset(__k),)* }
+            impl<'__k> __kernel_Traced<'__k> for #twin<'__k> {
+                fn unset(__k: __kernel_Tracer<'__k>) -> Self {
+                    Self { #(#names: __kernel_Traced::unset(__k),)* }
                 }
 
                 fn load(self) -> Self {
-                    Self { #(#names: Traced::load(self.#names),)* }
+                    Self { #(#names: __kernel_Traced::load(self.#names),)* }
                 }
 
                 fn assign(self, value: Self) {
-                    #(Traced::assign(self.#names, value.#names);)*
+                    #(__kernel_Traced::assign(self.#names, value.#names);)*
                 }
             }
 
@@ -183,17 +186,19 @@ fn stored(item: &ItemStruct, of: &[&Type]) -> TokenStream {
             unsafe impl ::millstream::__kernel::bytemuck::Pod for #name {}
         }
     });
+    let empty = format!("`{name}` has no bytes: an element of a buffer has at least one number");
     quote! {
         #pod
 
         impl ::millstream::__kernel::Stored for #name {
-            const WORD: DType = DType::common(&[#(<#of as ::millstream::__kernel::Stored>::WORD),*]);
+            const WORD: ::millstream::__kernel::DType = ::millstream::__kernel::DType::common(&[#(<#of as ::millstream::__kernel::Stored>::WORD),*]);
         }
 
         const _: () = ::core::assert!(
             ::core::mem::size_of::<#name>() == 0 #(+ ::core::mem::size_of::<#of>())*,
             #padded
         );
+        const _: () = ::core::assert!(::core::mem::size_of::<#name>() > 0, #empty);
     }
 }
 

@@ -266,12 +266,11 @@ pub fn for_steps<'k, T: Int>(
         false => end,
     };
     k.looped(|| {
-        k.builder
-            .range(start, end, step, |index| {
-                let index = number(index);
-                k.note_index(ends, index);
-                body(index);
-            });
+        k.builder.range(start, end, step, |index| {
+            let index = number(index);
+            k.note_index(ends, index);
+            body(index);
+        });
     });
 }
 

@@ -77,9 +77,7 @@ impl Tracer<'_> {
     /// Returns whether a value is an index of a loop that ends at this number or before it.
     pub(super) fn is_below(self, value: Val<'_>, len: usize) -> bool {
         let below = self.below.borrow();
-        below
-            .get(&value.id())
-            .is_some_and(|end| *end <= len as u64)
+        below.get(&value.id()).is_some_and(|end| *end <= len as u64)
     }
 
     /// The loop that is added with this has a label.

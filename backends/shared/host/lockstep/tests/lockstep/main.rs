@@ -11,11 +11,23 @@ use std::sync::Arc;
 
 use millstream_ir::Program;
 use millstream_ir::ssa::Function;
+use millstream_lockstep::Columns;
 use millstream_protocol::{Cube, Kernel, NativeArgs, NativeView};
 
 /// Runs the cubes of a function over these bytes. Returns the bytes afterwards.
 fn run(function: &Function, counts: [u32; 3], before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
-    let columns = millstream_lockstep::Columns::new(function).unwrap();
+    let columns = Columns::new(function).unwrap();
+    run_columns(&columns, function, counts, before, words)
+}
+
+/// The same with a function that is compiled, and may have run before.
+fn run_columns(
+    columns: &Columns,
+    function: &Function,
+    counts: [u32; 3],
+    before: &[Vec<u8>],
+    words: &[u64],
+) -> Vec<Vec<u8>> {
     let program = Arc::new(Program::Ssa(function.clone()));
     let kernel = Kernel::from_program("tried", program).unwrap();
     // As words, which are aligned for every type.

@@ -1,10 +1,14 @@
 //! Cubes side by side: random functions whose control flow, bounds, indices and variables differ from cube to cube, with
 //! barriers and reductions below them.
 
-use millstream_ir::ssa::{Axis, Builder, MemoryRef, Position, Val, Var};
+use millstream_ir::ssa::{Axis, Builder, MemoryRef, Position, Shuffle, Val, Var};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp};
 
+use millstream_ir_text::threads;
+use millstream_lockstep::Columns;
+
 use crate::edges::{Draws, same};
+use crate::run_columns;
 
 /// The number of random functions if `MILLSTREAM_SEEDS` is not set.
 const FUNCTIONS: u64 = 60;
@@ -47,6 +51,8 @@ fn rows_of_some_cubes_begin_where_these_begin() {
 struct Scope<'k> {
     k: &'k Builder,
     threads: i64,
+    /// The threads along x.
+    width: u32,
     me: Val<'k>,
     /// The same by a launch word, and the place of the cube among those of `out`.
     rows: Val<'k>,
@@ -57,6 +63,7 @@ struct Scope<'k> {
     known: Vec<Val<'k>>,
     shared: MemoryRef<'k>,
     data: MemoryRef<'k>,
+    table: MemoryRef<'k>,
     out: MemoryRef<'k>,
     sums: MemoryRef<'k>,
     local: MemoryRef<'k>,
@@ -87,7 +94,10 @@ fn one(seed: u64) {
     let data = k.read("data", DType::I64);
     let (out, sums) = (k.update("out", DType::I64), k.update("sums", DType::I64));
     let shared = k.shared("shared", DType::I64, (threads + OF_CUBE) as u32);
-    let (word, columns) = (k.scalar("word", DType::I64), k.scalar("columns", DType::I64));
+    let (word, columns) = (
+        k.scalar("word", DType::I64),
+        k.scalar("columns", DType::I64),
+    );
     let axes = Axis::ALL.map(|axis| k.position(Position::Thread, axis));
     let [width, height, _] = shape.map(i64::from);
     let me = axes[0] + (axes[1] + axes[2] * height) * width;
@@ -98,6 +108,7 @@ fn one(seed: u64) {
     let mut scope = Scope {
         k: &k,
         threads,
+        width: shape[0],
         me,
         rows,
         home,
@@ -112,6 +123,7 @@ fn one(seed: u64) {
         ],
         shared,
         data,
+        table: k.table("table", DType::I64, (5..13).collect()),
         out,
         sums,
         local: k.local("local", DType::I64, 4),
@@ -125,7 +137,7 @@ fn one(seed: u64) {
     let total = all.fold(me, |sum, var| sum * 31 + var.get());
     out.set((me + cube * threads) * OF_CUBE, total + shared.get(me));
     let len = threads * i64::from(cubes);
-    let data = (0..len + OF_CUBE).flat_map(|_| (draws.draw(50) as i64 - 10).to_le_bytes());
+    let data = (0..len + 2 * OF_CUBE).flat_map(|_| (draws.draw(50) as i64 - 10).to_le_bytes());
     let buffers = [
         data.collect(),
         vec![0; (8 * threads * i64::from(cubes.next_multiple_of(4)) * OF_CUBE) as usize],
@@ -134,7 +146,21 @@ fn one(seed: u64) {
     let words = [draws.draw(4), width.cast_unsigned()];
     drop(scope);
     let function = k.build().unwrap_or_else(|error| panic!("{seed}: {error}"));
-    same(&function, cubes, &buffers, &words);
+    let mut expected = buffers.to_vec();
+    assert!(!threads::run(&function, cubes, &mut expected, &words));
+    // With what another launch has left.
+    let columns = Columns::new(&function).unwrap();
+    for (cubes, words) in [
+        (cubes, [words[0] + 1, words[1]]),
+        (1, words),
+        (cubes, words),
+    ] {
+        let mut others = buffers.clone();
+        others[0].rotate_left(8);
+        run_columns(&columns, &function, [cubes, 1, 1], &others, &words);
+    }
+    let after = run_columns(&columns, &function, [cubes, 1, 1], &buffers, &words);
+    assert!(after == expected, "{seed}: {function}");
 }
 
 /// Returns a value below `len`, and not below 0.
@@ -161,7 +187,7 @@ fn statement(scope: &mut Scope<'_>, draws: &mut Draws, depth: usize, meets: bool
         _ => draws.one_of(&scope.known),
     };
     let op = draws.one_of(&CompareOp::ALL);
-    match draws.draw(15) {
+    match draws.draw(18) {
         0 => scope.of_cube.push(same * 2 + other),
         1 => scope
             .of_cube
@@ -226,6 +252,35 @@ fn statement(scope: &mut Scope<'_>, draws: &mut Draws, depth: usize, meets: bool
             let found = scope.shared.get(within(same, scope.threads));
             scope.known.push(found);
             k.barrier();
+        }
+        15 if meets => {
+            let is_width = |width: &u32| scope.width.is_multiple_of(*width);
+            let widths: Vec<u32> = [2, 4, 8, 16, 32].into_iter().filter(is_width).collect();
+            if widths.is_empty() {
+                return;
+            }
+            let width = draws.one_of(&widths);
+            let op = draws.one_of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min]);
+            let from = draws.one_of(&[Shuffle::Lane, Shuffle::Xor, Shuffle::Down, Shuffle::Up]);
+            scope.known.push(match draws.draw(3) {
+                0 => any.reduce_subgroup(width, op),
+                1 => any.shuffle(from, width, same),
+                _ => any.shuffle(from, width, draws.one_of(&scope.known)),
+            });
+        }
+        16 => {
+            let at = within(draws.one_of(&[any, same, scope.rows]), 8);
+            let pair = scope.data.get_wide(at * 2, 2);
+            scope.known.push(pair.lane(0) - pair.lane(1));
+            scope.known.push(scope.table.get(at));
+        }
+        17 => {
+            let flag = k.var("flag", any.compare(op, same));
+            k.when(other.compare(op, same), || flag.set(same.compare(op, any)));
+            let small = any.cast(DType::U8) + scope.me.cast(DType::U8);
+            scope
+                .known
+                .push(flag.get().select(small.cast(DType::I64), any));
         }
         11 if meets => {
             let op = draws.one_of(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Prod]);
