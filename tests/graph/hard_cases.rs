@@ -74,7 +74,7 @@ fn chain_of_40_000_operations_needs_no_stack() {
         y = (y + 1.0).abs();
     }
     let schedule = Schedule::create_one(&y).unwrap();
-    assert!(schedule.items().len() > 1000);
+    assert!(schedule.items().len() > 100);
     drop((schedule, y, x));
     assert!(graph.is_empty());
 }
