@@ -5,9 +5,9 @@ use std::cell::{Cell, RefCell};
 use millstream_ir::ssa::Val;
 use millstream_ir::{CompareOp, DType};
 
-use super::value::{Jump, Leaves, Loop};
 use super::{Traced, Tracer, V, lit};
 use crate::number::Int;
+use crate::value::{Jump, Leaves, Loop};
 
 /// Runs a block if the condition holds.
 pub fn when<'k>(k: Tracer<'k>, condition: V<'k, bool>, then: impl FnOnce()) {

@@ -18,7 +18,7 @@ pub struct Words<'k> {
 }
 
 impl<'k> Words<'k> {
-    pub(super) fn new(memory: MemoryRef<'k>) -> Self {
+    pub(crate) fn new(memory: MemoryRef<'k>) -> Self {
         let (base, behind) = (None, 0);
         Self {
             memory,
@@ -27,7 +27,7 @@ impl<'k> Words<'k> {
         }
     }
 
-    pub(super) fn memory(self) -> MemoryRef<'k> {
+    pub(crate) fn memory(self) -> MemoryRef<'k> {
         self.memory
     }
 
@@ -44,7 +44,7 @@ impl<'k> Words<'k> {
 
     /// Returns the element of this size with an index. No index that a memory has overflows the product; of one that is more
     /// than 2^58 it may wrap.
-    pub(super) fn element(self, at: Operand<'k>, bytes: usize) -> Self {
+    pub(crate) fn element(self, at: Operand<'k>, bytes: usize) -> Self {
         let words = (bytes / self.word_bytes()) as i64;
         let at = match at {
             Operand::Int(at, _) => {
@@ -70,7 +70,7 @@ impl<'k> Words<'k> {
     }
 
     /// Loads a number.
-    pub(super) fn load(self, dtype: DType) -> Val<'k> {
+    pub(crate) fn load(self, dtype: DType) -> Val<'k> {
         let of_word = self.memory.dtype();
         let words = dtype.size() / self.word_bytes();
         let first = self.memory.get(self.word(0));
@@ -91,7 +91,7 @@ impl<'k> Words<'k> {
     }
 
     /// Stores a number.
-    pub(super) fn store(self, dtype: DType, value: Val<'k>) {
+    pub(crate) fn store(self, dtype: DType, value: Val<'k>) {
         let of_word = self.memory.dtype();
         let words = dtype.size() / self.word_bytes();
         if of_word == dtype {
@@ -114,7 +114,7 @@ impl<'k> Words<'k> {
 }
 
 /// Adds the words that a number consists of, the low one first.
-pub(super) fn split(bits: u64, dtype: DType, word: DType, to: &mut Vec<u64>) {
+pub(crate) fn split(bits: u64, dtype: DType, word: DType, to: &mut Vec<u64>) {
     let mask = u64::MAX >> (64 - 8 * word.size());
     for number in 0..dtype.size() / word.size() {
         to.push(bits >> (8 * number * word.size()) & mask);
