@@ -242,7 +242,7 @@ impl<K: Int> Masks<K> {
             _ => (0, 0),
         };
         let of_bits = |bits: u64| bits.cast::<K>();
-        use millstream_kernel::number::Scalar as _;
+        use millstream_kernel::number::Cast as _;
         Self {
             negative: of_bits(negative),
             positive: of_bits(positive),

@@ -6,6 +6,7 @@
 //! | [`parameter`] | what a launch passes beside buffers |
 //! | [`plain`] | the kernel as plain Rust, for the CPU |
 //! | [`traced`] | the kernel as a program, for all other devices |
+//! | `value` | what programs are built of: values, variables, elements |
 //! | [`call`] | typed launches |
 //! | `math` | functions of floats that are composed of others |
 
@@ -18,6 +19,7 @@ pub mod number;
 pub mod parameter;
 pub mod plain;
 pub mod traced;
+mod value;
 
 pub use millstream_kernel_macros::kernel;
 

@@ -8,7 +8,6 @@ use millstream_ir::DType;
 use millstream_ir::scalar::arith::{self, Bits as _, Number as _};
 
 use crate::parameter::Parameter;
-use crate::traced::{Kind, V};
 
 mod sealed {
     pub trait Sealed {}
@@ -16,20 +15,16 @@ mod sealed {
 
 use sealed::Sealed;
 
-/// A value of a kernel: a number or a `bool`.
-pub trait Scalar: Copy + 'static + for<'k> Kind<Of<'k> = V<'k, Self>> {
-    /// The type on the device. `usize` is a `u64`, and `isize` an `i64`.
-    const DTYPE: DType;
-    /// Returns the value with these bits in the low end.
-    fn of_bits(bits: u64) -> Self;
-    /// Returns the bits, in the low end.
-    fn bits(self) -> u64;
+pub use crate::value::Scalar;
+
+/// A value that can be cast.
+pub trait Cast: Scalar {
     /// Casts, as Rust's `as`.
     fn cast<T: Number>(self) -> T;
 }
 
 /// The operations of a [`Number`]. Not in the prelude, so that they do not hide those of Rust's own types.
-pub trait Arithmetic: Scalar {
+pub trait Arithmetic: Cast {
     /// Adds.
     fn add(self, other: Self) -> Self;
     /// Subtracts.
@@ -135,6 +130,9 @@ impl Scalar for bool {
     fn bits(self) -> u64 {
         self.into()
     }
+}
+
+impl Cast for bool {
     #[inline(always)]
     fn cast<T: Number>(self) -> T {
         u8::from(self).cast()
@@ -199,6 +197,8 @@ macro_rules! arithmetic {
                 let bits: fn(Self) -> u64 = $bits;
                 bits(self)
             }
+        }
+        impl Cast for $t {
             #[inline(always)]
             fn cast<T: Number>(self) -> T {
                 cast!(self, T)
@@ -336,6 +336,8 @@ macro_rules! halves {
             fn of_bits(bits: u64) -> Self { $t::from_bits(bits as u16) }
             #[inline(always)]
             fn bits(self) -> u64 { self.to_bits().into() }
+        }
+        impl Cast for $t {
             #[inline(always)]
             fn cast<T: Number>(self) -> T { self.to_f32().cast() }
         }

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use millstream_client::arguments::Argument;
 use millstream_protocol::NativeArgs;
 
-use crate::number::Scalar as _;
+use crate::value::Scalar as _;
 
 /// A value that a launch passes: a number or a `bool`, which is one scalar; a tuple, an array or a struct with `#[kernel]`, which is
 /// several.

@@ -1,6 +1,6 @@
 //! Operations on numbers.
 
-use crate::number::{Bits, Float, Int, Number, Scalar};
+use crate::number::{Bits, Cast, Float, Int, Number};
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident<$bound:ident>($($argument:ident),*);)*) => {$(
@@ -110,7 +110,7 @@ pub fn mul_add<T: Float>(a: T, b: T, c: T) -> T {
 
 /// `value as T`.
 #[inline(always)]
-pub fn cast<T: Number, C: Scalar>(value: C) -> T {
+pub fn cast<T: Number, C: Cast>(value: C) -> T {
     value.cast()
 }
 

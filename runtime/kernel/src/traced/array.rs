@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 use millstream_ir::DType;
 use millstream_ir::ssa::{MemoryRef, Operand, TABLE_BYTES_MAX};
 
-use super::kind::{Inside, Kind};
 use super::memory::{Memory, MemoryMut, Place};
-use super::words::{Words, split};
 use super::{Traced, Tracer, V, lit};
+use crate::value::{Inside, Kind};
+use crate::value::{Words, split};
 
 /// The fewest words of a thread's array.
 const LEN_MIN: usize = 2;

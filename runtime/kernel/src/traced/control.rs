@@ -5,9 +5,9 @@ use std::cell::{Cell, RefCell};
 use millstream_ir::ssa::Val;
 use millstream_ir::{CompareOp, DType};
 
-use super::value::{Jump, Leaves, Loop};
 use super::{Traced, Tracer, V, lit};
 use crate::number::Int;
+use crate::value::{Jump, Leaves, Loop};
 
 /// Runs a block if the condition holds.
 pub fn when<'k>(k: Tracer<'k>, condition: V<'k, bool>, then: impl FnOnce()) {
@@ -210,6 +210,14 @@ fn behind<'k, T: Int>(start: V<'k, T>, distance: Val<'k>) -> V<'k, T> {
     V::new(start.val() + distance.bits(T::DTYPE))
 }
 
+/// Notes a number of the kernel that is the index of a loop, if the bounds are constants and not negative.
+fn note_index<'k, T: Int>(k: Tracer<'k>, ends: [V<'k, T>; 2], index: V<'k, T>) {
+    let ends = ends.map(|end| end.constant().map(|bits| T::of_bits(bits).cast()));
+    if let [Some(0_i64..), Some(end @ 0_i64..)] = ends {
+        k.note_index(index.val(), end.cast_unsigned());
+    }
+}
+
 /// `for i in start..end { .. }`.
 pub fn for_range<'k, T: Int>(
     k: Tracer<'k>,
@@ -268,7 +276,7 @@ pub fn for_steps<'k, T: Int>(
     k.looped(|| {
         k.builder.range(start, end, step, |index| {
             let index = number(index);
-            k.note_index(ends, index);
+            note_index(k, ends, index);
             body(index);
         });
     });
@@ -314,7 +322,7 @@ pub fn for_reversed<'k, T: Int>(
     k.looped(|| {
         k.builder.range(start, end, 1, |up| {
             let index = number(start + (end - 1 - up));
-            k.note_index(ends, index);
+            note_index(k, ends, index);
             body(index);
         });
     });

@@ -4,7 +4,7 @@ use millstream_ir::ssa::{Axis, Operand, Position, SUBGROUP_MAX, Shuffle, Val};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
 use super::memory::index;
-use super::{Traced as _, Tracer, V};
+use super::{Tracer, V};
 use crate::number::{Bits, Float, Int, Number, Scalar};
 
 /// Returns a value in the type that it is computed in: a half as `f32`.
@@ -174,10 +174,7 @@ pub fn bit_cast<'k, T: Number, U: Number>(value: V<'k, U>) -> V<'k, T> {
 
 /// `a` if the condition holds, otherwise `b`.
 pub fn select<'k, T: Scalar>(condition: V<'k, bool>, a: V<'k, T>, b: V<'k, T>) -> V<'k, T> {
-    if let Some(holds) = condition.constant() {
-        return if holds != 0 { a } else { b }.load();
-    }
-    V::new(condition.val().select(a.val(), b.val()))
+    V::chosen(condition, a, b)
 }
 
 /// The axes of the program, the fastest first.

@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use millstream_ir::DType;
 use millstream_ir::ssa::{MemoryRef, Operand, Val};
 
-use super::kind::{Inside, Kind};
-use super::words::Words;
 use super::{Tracer, V};
 use crate::number::{Int, Number};
+use crate::value::Words;
+use crate::value::{Inside, Kind};
 
 /// Memory that has elements.
 pub trait Place<'k>: Copy {

@@ -7,14 +7,11 @@ mod atomics;
 mod control;
 mod functions;
 mod gate;
-mod kind;
 mod math;
 mod memory;
 mod operators;
 mod parameters;
 mod say;
-mod value;
-mod words;
 
 pub use array::{Array, array, filled};
 pub use atomics::Atomics;
@@ -25,7 +22,6 @@ pub use control::{
 };
 pub use functions::*;
 pub use gate::{Gate, size_of_output};
-pub use kind::{Inside, Kind, Of, constant};
 pub use math::*;
 pub use memory::{
     AtomicBuffer, Buffer, BufferMut, Group, Memory, MemoryMut, Place, get, len, place, set, shared,
@@ -33,5 +29,5 @@ pub use memory::{
 pub use operators::*;
 pub use parameters::Numbers;
 pub use say::said;
-pub use value::{Jump, Traced, Tracer, V, lit, never};
-pub use words::Words;
+
+pub use crate::value::{Inside, Jump, Kind, Of, Traced, Tracer, V, Words, constant, lit, never};

@@ -20,7 +20,7 @@ pub struct Words<'k> {
 }
 
 impl<'k> Words<'k> {
-    pub(super) fn new(memory: MemoryRef<'k>) -> Self {
+    pub(crate) fn new(memory: MemoryRef<'k>) -> Self {
         let (base, behind) = (None, 0);
         Self {
             memory,
@@ -31,21 +31,21 @@ impl<'k> Words<'k> {
     }
 
     /// Returns the same, which are not all words of the memory.
-    pub(super) fn part(self) -> Self {
+    pub(crate) fn part(self) -> Self {
         let is_part = true;
         Self { is_part, ..self }
     }
 
-    pub(super) fn is_part(self) -> bool {
+    pub(crate) fn is_part(self) -> bool {
         self.is_part
     }
 
     /// Returns the index of an element of this size that is out of bounds in each memory, also behind other elements.
-    pub(super) fn far(self, bytes: usize) -> i64 {
+    pub(crate) fn far(self, bytes: usize) -> i64 {
         2 * PARTS_BEYOND.start / (bytes / self.word_bytes()).max(1) as i64
     }
 
-    pub(super) fn memory(self) -> MemoryRef<'k> {
+    pub(crate) fn memory(self) -> MemoryRef<'k> {
         self.memory
     }
 
@@ -62,7 +62,7 @@ impl<'k> Words<'k> {
 
     /// Returns the element of this size with an index. No index that a memory has overflows the product; of one that is more
     /// than 2^58 it may wrap.
-    pub(super) fn element(self, at: Operand<'k>, bytes: usize) -> Self {
+    pub(crate) fn element(self, at: Operand<'k>, bytes: usize) -> Self {
         let words = (bytes / self.word_bytes()) as i64;
         let at = match at {
             Operand::Int(at, _) => {
@@ -88,7 +88,7 @@ impl<'k> Words<'k> {
     }
 
     /// Loads a number.
-    pub(super) fn load(self, dtype: DType) -> Val<'k> {
+    pub(crate) fn load(self, dtype: DType) -> Val<'k> {
         let of_word = self.memory.dtype();
         let words = dtype.size() / self.word_bytes();
         let first = self.memory.get(self.word(0));
@@ -109,7 +109,7 @@ impl<'k> Words<'k> {
     }
 
     /// Stores a number.
-    pub(super) fn store(self, dtype: DType, value: Val<'k>) {
+    pub(crate) fn store(self, dtype: DType, value: Val<'k>) {
         let of_word = self.memory.dtype();
         let words = dtype.size() / self.word_bytes();
         if of_word == dtype {
@@ -132,7 +132,7 @@ impl<'k> Words<'k> {
 }
 
 /// Adds the words that a number consists of, the low one first.
-pub(super) fn split(bits: u64, dtype: DType, word: DType, to: &mut Vec<u64>) {
+pub(crate) fn split(bits: u64, dtype: DType, word: DType, to: &mut Vec<u64>) {
     let mask = u64::MAX >> (64 - 8 * word.size());
     for number in 0..dtype.size() / word.size() {
         to.push(bits >> (8 * number * word.size()) & mask);

@@ -3,8 +3,7 @@
 use millstream_ir::{CompareOp, DType};
 
 use super::words::Words;
-use super::{Traced, Tracer, V, lit};
-use crate::number::Scalar;
+use super::{Scalar, Traced, Tracer, V, lit};
 
 /// The Rust type of values of a kernel: a number, a `bool`, a tuple or an array of them, or a struct with `#[kernel]`.
 #[diagnostic::on_unimplemented(

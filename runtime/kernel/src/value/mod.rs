@@ -1,4 +1,7 @@
-//! Values and variables of the function under construction.
+//! Values of the function under construction, and the Rust types that they stand for: `traced` computes with them.
+
+mod kind;
+mod words;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -7,9 +10,19 @@ use std::marker::PhantomData;
 use millstream_ir::DType;
 use millstream_ir::ssa::{Builder, MemoryRef, Val, ValueId, Var};
 
-use super::words::Words;
-use super::{branch, select};
-use crate::number::{Int, Scalar};
+pub use kind::{Inside, Kind, Of, constant};
+pub use words::Words;
+pub(crate) use words::split;
+
+/// A value of a kernel: a number or a `bool`.
+pub trait Scalar: Copy + 'static + for<'k> Kind<Of<'k> = V<'k, Self>> {
+    /// The type on the device. `usize` is a `u64`, and `isize` an `i64`.
+    const DTYPE: DType;
+    /// Returns the value with these bits in the low end.
+    fn of_bits(bits: u64) -> Self;
+    /// Returns the bits, in the low end.
+    fn bits(self) -> u64;
+}
 
 /// The constant arrays, by the type and the bits of their words.
 type Tables<'k> = HashMap<(DType, Vec<u64>), MemoryRef<'k>>;
@@ -17,37 +30,37 @@ type Tables<'k> = HashMap<(DType, Vec<u64>), MemoryRef<'k>>;
 /// The function under construction, and the loops that are open.
 #[derive(Clone, Copy)]
 pub struct Tracer<'k> {
-    pub(super) builder: &'k Builder,
+    pub(crate) builder: &'k Builder,
     /// The open loops, innermost last.
-    pub(super) loops: &'k RefCell<Vec<Loop<'k>>>,
+    pub(crate) loops: &'k RefCell<Vec<Loop<'k>>>,
     /// The label of the loop that is added with this.
-    pub(super) label: Option<&'static str>,
+    pub(crate) label: Option<&'static str>,
     /// The number of helper functions that call each other here.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     /// Whether helper functions call each other without end.
-    pub(super) is_endless: &'k Cell<bool>,
+    pub(crate) is_endless: &'k Cell<bool>,
     /// The constant arrays.
-    pub(super) tables: &'k RefCell<Tables<'k>>,
+    pub(crate) tables: &'k RefCell<Tables<'k>>,
     /// Indices of loops, and what each is below. None is negative.
-    pub(super) below: &'k RefCell<HashMap<ValueId, u64>>,
+    pub(crate) below: &'k RefCell<HashMap<ValueId, u64>>,
     /// Whether accesses are checked.
-    pub(super) is_checked: bool,
+    pub(crate) is_checked: bool,
 }
 
 /// A loop that is open.
 #[derive(Default)]
-pub(super) struct Loop<'k> {
-    pub(super) label: Option<&'static str>,
+pub(crate) struct Loop<'k> {
+    pub(crate) label: Option<&'static str>,
     /// Jumps of loops around it that begin in it.
-    pub(super) behind: Vec<Leaves<'k>>,
+    pub(crate) behind: Vec<Leaves<'k>>,
 }
 
 /// A jump behind a loop, if its flag is set.
-pub(super) struct Leaves<'k> {
-    pub(super) flag: Var<'k>,
-    pub(super) jump: Jump,
+pub(crate) struct Leaves<'k> {
+    pub(crate) flag: Var<'k>,
+    pub(crate) jump: Jump,
     /// Whether it is the last of the jumps that the flag is for.
-    pub(super) is_last: bool,
+    pub(crate) is_last: bool,
 }
 
 /// A jump of a loop.
@@ -65,17 +78,13 @@ impl Tracer<'_> {
         self.builder.line(line);
     }
 
-    /// Notes a number of the kernel that is the index of a loop with constant bounds.
-    pub(super) fn note_index<T: Int>(self, [start, end]: [V<'_, T>; 2], index: V<'_, T>) {
-        let as_index = |bound: V<'_, T>| bound.constant().map(|bits| T::of_bits(bits).cast());
-        if let (Some(0_i64..), Some(end @ 0_i64..)) = (as_index(start), as_index(end)) {
-            let id = index.val().id();
-            self.below.borrow_mut().insert(id, end.cast_unsigned());
-        }
+    /// Notes an index of a loop that is not negative, and below this number.
+    pub(crate) fn note_index(self, index: Val<'_>, below: u64) {
+        self.below.borrow_mut().insert(index.id(), below);
     }
 
     /// Returns whether a value is an index of a loop that ends at this number or before it.
-    pub(super) fn is_below(self, value: Val<'_>, len: usize) -> bool {
+    pub(crate) fn is_below(self, value: Val<'_>, len: usize) -> bool {
         let below = self.below.borrow();
         below.get(&value.id()).is_some_and(|end| *end <= len as u64)
     }
@@ -112,12 +121,12 @@ impl<T> Clone for V<'_, T> {
 impl<T> Copy for V<'_, T> {}
 
 impl<'k, T> V<'k, T> {
-    pub(super) fn new(value: Val<'k>) -> Self {
+    pub(crate) fn new(value: Val<'k>) -> Self {
         Self::at(Place::Value(value))
     }
 
     /// Returns an element of memory as a variable.
-    pub(super) fn element(words: Words<'k>) -> Self
+    pub(crate) fn element(words: Words<'k>) -> Self
     where
         T: Scalar,
     {
@@ -130,7 +139,7 @@ impl<'k, T> V<'k, T> {
     }
 
     /// Returns the value, of a variable the one that it has now.
-    pub(super) fn val(self) -> Val<'k> {
+    pub(crate) fn val(self) -> Val<'k> {
         match self.place {
             Place::Constant(builder, dtype, bits) => builder.bits(dtype, bits),
             Place::Value(value) => value,
@@ -139,9 +148,21 @@ impl<'k, T> V<'k, T> {
         }
     }
 
+    /// Returns `a` if the condition holds, otherwise `b`.
+    pub(crate) fn chosen(condition: V<'k, bool>, a: Self, b: Self) -> Self
+    where
+        T: Scalar,
+    {
+        match condition.constant() {
+            Some(0) => b.load(),
+            Some(_) => a.load(),
+            None => Self::new(condition.val().select(a.val(), b.val())),
+        }
+    }
+
     /// Applies a function of bits to two constants. So the branches of an instance that its constants decide are decided
     /// here, and the program does not have those that no thread takes.
-    pub(super) fn folded<A, B>(
+    pub(crate) fn folded<A, B>(
         a: V<'k, A>,
         b: V<'k, B>,
         of: impl Fn(u64, u64) -> u64,
@@ -158,7 +179,7 @@ impl<'k, T> V<'k, T> {
     }
 
     /// Returns the bits of a constant.
-    pub(super) fn constant(self) -> Option<u64> {
+    pub(crate) fn constant(self) -> Option<u64> {
         match self.place {
             Place::Constant(_, _, bits) => Some(bits),
             _ => None,
@@ -182,7 +203,16 @@ pub trait Traced<'k>: Copy {
 
     /// Returns `a` if a condition holds, otherwise `b`.
     fn choose(k: Tracer<'k>, condition: V<'k, bool>, a: Self, b: Self) -> Self {
-        branch(k, condition, || a, || b)
+        match condition.constant() {
+            Some(0) => b,
+            Some(_) => a,
+            None => {
+                let result = Self::unset(k);
+                let (then, otherwise) = (|| result.assign(a), || result.assign(b));
+                k.builder.either(condition.val(), then, otherwise);
+                result.load()
+            }
+        }
     }
 
     /// Returns a new variable that holds this.
@@ -211,7 +241,7 @@ impl<'k, T: Scalar> Traced<'k> for V<'k, T> {
     }
 
     fn choose(_: Tracer<'k>, condition: V<'k, bool>, a: Self, b: Self) -> Self {
-        select(condition, a, b)
+        Self::chosen(condition, a, b)
     }
 
     fn assign(self, value: Self) {
