@@ -5,7 +5,7 @@
     reason = "in a test, `unwrap` states the expected outcome"
 )]
 
-use millstream_ir::ssa::{Builder, Function, MemoryRef, Stmt, Val, Var, statements};
+use millstream_ir::ssa::{Builder, Function, MemoryRef, Stmt, Val, Var, parse, statements};
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 use millstream_ir_text::threads;
 use proptest::prelude::*;
@@ -259,6 +259,38 @@ fn an_index_that_wraps_is_checked(
     let (mut expected, mut given) = (vec![vec![0; 8]], vec![vec![0; 8]]);
     assert!(threads::run(&function, 1, &mut expected, &[2]));
     assert!(!threads::run(&function.with_checks(), 1, &mut given, &[2]));
+    assert_eq!(given, expected);
+}
+
+/// In text, a variable is also an array of one element: what a store out of its bounds did not store is not known of it.
+#[test]
+fn a_store_out_of_bounds_of_a_variable_says_nothing_of_what_it_holds() {
+    let text = "
+kernel aliased threads 1 1 1 checked
+  update y: u32[y_len]
+  scalar y_len: u64
+  scalar n: i64
+  local v: i64
+{
+  %0: i64 = scalar n
+  %1: i64 = const 1
+  %2: i64 = const 0
+  %3: u64 = scalar y_len
+  %4: u64 = const 0
+  %5: bool = gt %3 %4
+  store v = %0
+  store v[%1] = %2
+  if %5 {
+    %6: i64 = load v
+    %7: u32 = const 7
+    store y[%6] = %7
+  }
+}
+";
+    let function = parse(text).unwrap();
+    let (mut expected, mut given) = (vec![vec![0; 8]], vec![vec![0; 8]]);
+    assert!(threads::run(&function, 1, &mut expected, &[2, 5]));
+    assert!(!threads::run(&function.with_checks(), 1, &mut given, &[2, 5]));
     assert_eq!(given, expected);
 }
 

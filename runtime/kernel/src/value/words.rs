@@ -54,9 +54,10 @@ impl<'k> Words<'k> {
         self.memory.dtype().size()
     }
 
-    /// Returns what lies so many bytes behind.
+    /// Returns the part of the element that begins this number of bytes behind its start.
     pub fn behind(self, bytes: usize) -> Self {
-        let behind = self.behind + (bytes / self.word_bytes()) as i64;
+        // An index that the kernel's text has may be any number.
+        let behind = self.behind.wrapping_add((bytes / self.word_bytes()) as i64);
         Self { behind, ..self }.part()
     }
 
@@ -79,7 +80,7 @@ impl<'k> Words<'k> {
 
     /// Returns the index of a word from the first one on.
     fn word(self, number: usize) -> Operand<'k> {
-        let behind = self.behind + number as i64;
+        let behind = self.behind.wrapping_add(number as i64);
         match self.base {
             None => Operand::Int(behind, DType::I64),
             Some(base) if behind == 0 => base.into(),

@@ -148,11 +148,12 @@ impl<'f> Facts<'f> {
         }
     }
 
-    /// Passes a store.
-    pub(super) fn store(&mut self, to: Memory, value: ValueId) {
+    /// Passes a store. One with an index may be out of bounds, and store nothing.
+    pub(super) fn store(&mut self, to: Memory, at: Option<ValueId>, value: ValueId) {
         if let Memory::Local(local) = to {
             let local = usize::from(local);
-            let is_variable = self.function.locals[local].len == 1 && self.of(value).lanes == 1;
+            let is_one = self.function.locals[local].len == 1 && self.of(value).lanes == 1;
+            let is_variable = is_one && at.is_none();
             self.held[local] = is_variable.then_some(value);
             self.implied[local] = None;
         }

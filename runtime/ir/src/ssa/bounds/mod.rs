@@ -137,7 +137,7 @@ impl<'f> Guards<'f> {
                     Some(condition) => out.push(when(condition, vec![store])),
                     None => out.push(store),
                 }
-                self.facts.store(*to, *value);
+                self.facts.store(*to, *at, *value);
             }
             Stmt::If {
                 condition,
