@@ -97,6 +97,8 @@ fn part(what: u32, at: usize, pairs: &mut [Pair], i: usize) {
             pairs[i] = pair;
         }
         8 => pairs[i].ends[0] = pairs[i].ends[at as i32 - 1],
+        // 2^64 words of four bytes.
+        9 => pairs[1_usize << 61].ends[0] = 9,
         _ => pairs[i].ends[1] = pairs[i].rest[at + 2][at + 1],
     }
 }
@@ -123,7 +125,7 @@ fn an_index_of_a_part_out_of_bounds_fails(
     };
     let device = device.unwrap();
     let stream = device.new_stream();
-    for what in 0..10 {
+    for what in 0..11 {
         let mut pairs = stream.create(&[Pair::default(); 8]).unwrap();
         match is_in_cubes {
             true => in_cubes(what, 0, &mut pairs).launch(&stream, 8),
@@ -132,7 +134,7 @@ fn an_index_of_a_part_out_of_bounds_fails(
         .unwrap();
         let read = stream.read(&pairs).wait();
         match what {
-            9 => assert_eq!(read.unwrap(), [Pair::default(); 8]),
+            10 => assert_eq!(read.unwrap(), [Pair::default(); 8]),
             _ => {
                 let error = read.expect_err(&format!("{what}")).to_string();
                 assert!(error.contains("out of bounds"), "{what}: {error}");

@@ -28,6 +28,17 @@ use millstream_protocol::{
 /// assert!(bytes.cast::<u32>().is_err());
 /// # Ok(()) }
 /// ```
+///
+/// A type without bytes has no elements:
+///
+/// ```compile_fail,E0080
+/// # use millstream_client::Stream;
+/// # use millstream_client::handle::Handle;
+/// # fn f(handle: &Handle<u8>) {
+/// let nothing = handle.cast::<[u8; 0]>();
+/// # }
+/// # fn main() { std::hint::black_box(f as fn(&Handle<u8>)); }
+/// ```
 // `repr(C)`: the layout is the same for every `T`, which `as_bytes` relies on.
 #[repr(C)]
 pub struct Handle<T: Stored = u8> {
@@ -40,7 +51,14 @@ pub struct Handle<T: Stored = u8> {
 }
 
 impl<T: Stored> Handle<T> {
+    /// Lengths are divided by the size of an element.
+    const HAS_BYTES: () = assert!(
+        size_of::<T>() > 0,
+        "an element of device memory has at least one byte"
+    );
+
     pub(crate) fn new(hold: SlotRef, slice_bytes: u64) -> Self {
+        let () = Self::HAS_BYTES;
         Self {
             hold,
             start: 0,
@@ -133,6 +151,7 @@ impl<T: Stored> Handle<T> {
 
     /// Returns a view of these bytes of the view, which lie in it.
     fn part<U: Stored>(&self, start: u64, size: u64) -> Handle<U> {
+        let () = Handle::<U>::HAS_BYTES;
         Handle {
             hold: self.hold.clone(),
             start: self.start + start,

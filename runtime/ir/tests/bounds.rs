@@ -290,7 +290,12 @@ kernel aliased threads 1 1 1 checked
     let function = parse(text).unwrap();
     let (mut expected, mut given) = (vec![vec![0; 8]], vec![vec![0; 8]]);
     assert!(threads::run(&function, 1, &mut expected, &[2, 5]));
-    assert!(!threads::run(&function.with_checks(), 1, &mut given, &[2, 5]));
+    assert!(!threads::run(
+        &function.with_checks(),
+        1,
+        &mut given,
+        &[2, 5]
+    ));
     assert_eq!(given, expected);
 }
 

@@ -61,13 +61,17 @@ impl<'k> Words<'k> {
         Self { behind, ..self }.part()
     }
 
-    /// Returns the element of this size with an index. No index that a memory has overflows the product; of one that is more
-    /// than 2^58 it may wrap.
+    /// Returns the element of this size with an index. No index that a memory has overflows the product; that of an index that
+    /// is computed and more than 2^58 may wrap.
     pub(crate) fn element(self, at: Operand<'k>, bytes: usize) -> Self {
         let words = (bytes / self.word_bytes()) as i64;
         let at = match at {
             Operand::Int(at, _) => {
-                let behind = self.behind.wrapping_add(at.wrapping_mul(words));
+                let behind = at
+                    .checked_mul(words)
+                    .and_then(|at| at.checked_add(self.behind));
+                // No memory has the last number, nor those behind it.
+                let behind = behind.unwrap_or(i64::MAX);
                 return Self { behind, ..self }.part();
             }
             Operand::Val(at) if words == 1 => at,
