@@ -8,12 +8,13 @@
 //! | [`traced`] | the kernel as a program, for all other devices |
 //! | `value` | what programs are built of: values, variables, elements |
 //! | [`call`] | typed launches |
-//! | `math` | functions of floats that are composed of others |
+//! | `integers`, `math` | functions of integers and floats that are composed of others |
 
 // The path in what `#[kernel]` writes, for the helper functions of this crate.
 extern crate self as millstream;
 
 pub mod call;
+mod integers;
 mod math;
 pub mod number;
 pub mod parameter;

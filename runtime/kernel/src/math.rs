@@ -321,17 +321,3 @@ pub(crate) mod double {
         }
     }
 }
-
-/// An integer to the power of another one. Wraps.
-#[crate::kernel]
-pub(crate) fn pow<T: crate::number::Int>(x: T, n: u32) -> T {
-    let (mut left, mut base, mut product) = (n, x, 1 as T);
-    while left > 0 {
-        if left & 1 == 1 {
-            product *= base;
-        }
-        base *= base;
-        left >>= 1;
-    }
-    product
-}

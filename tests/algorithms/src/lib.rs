@@ -6,6 +6,7 @@ pub mod atomics;
 pub mod camera;
 pub mod convolution;
 pub mod cubecl_book;
+pub mod everyday;
 pub mod fluid;
 pub mod helpers;
 pub mod language;
@@ -71,6 +72,11 @@ pub const ALL: &[(&str, Check)] = &[
     ("copies", language::copies_match),
     ("jumps", language::jumps_match),
     ("types", language::types_match),
+    ("loops with values", everyday::loops_match),
+    ("closures", everyday::closures_match),
+    ("letters", everyday::letters_match),
+    ("short forms", everyday::short_forms_match),
+    ("short forms in cubes", everyday::cubes_match),
     ("bodies", structs::bodies_match),
     ("picture", camera::picture_matches),
     ("structs", structs::structs_match),

@@ -15,8 +15,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use crate::{Checked, equal};
 
 /// The results of a thread.
-const RESULTS: usize = 33;
-const INTEGER_RESULTS: usize = 15;
+const RESULTS: usize = 34;
+const INTEGER_RESULTS: usize = 27;
 
 /// All functions of a float.
 #[kernel]
@@ -51,6 +51,7 @@ pub fn functions_of_a_float<T: Float>(x: T, y: T, n: i32) -> [T; RESULTS] {
         x.exp2(),
         x.log2(),
         x.log10(),
+        x.log(y),
         sine,
         cosine,
         x.exp(),
@@ -155,6 +156,7 @@ macro_rules! checks {
                     wide!("exp2", |x, y| x.exp2()),
                     wide!("log2", |x, y| x.log2()),
                     wide!("log10", |x, y| x.log10()),
+                    wide!("log", |x, y| x.log(y)),
                     wide!("sin", |x, y| x.sin()),
                     wide!("cos", |x, y| x.cos()),
                     wide!("exp", |x, y| x.exp()),
@@ -187,12 +189,12 @@ macro_rules! checks {
     (@ $value:ident, $t:ident) => { $t::from_f64($value) };
 }
 
-// hypot, tan, atan, atan2, asin, acos, sinh, cosh, exp2, log2, log10, sin, cos, exp, ln, tanh, powf.
+// hypot, tan, atan, atan2, asin, acos, sinh, cosh, exp2, log2, log10, log, sin, cos, exp, ln, tanh, powf.
 checks! {
-    f32 u32: f32, [2, 5, 2, 3, 2, 2, 4, 4, 3, 3, 3, 2, 2, 2, 2, 2, 2];
-    f64 u64: f64, [2, 5, 2, 3, 2, 2, 4, 4, 3, 3, 3, 2, 2, 2, 2, 3, 2];
-    f16 u16: f32, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
-    bf16 u16: f32, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+    f32 u32: f32, [2, 5, 2, 3, 2, 2, 4, 4, 3, 3, 3, 5, 2, 2, 2, 2, 2, 2];
+    f64 u64: f64, [2, 5, 2, 3, 2, 2, 4, 4, 3, 3, 3, 5, 2, 2, 2, 2, 3, 2];
+    f16 u16: f32, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+    bf16 u16: f32, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
 }
 
 /// Returns how many numbers of the type lie between two, of which zeros are one. NaN is equal to itself alone.
@@ -358,6 +360,18 @@ pub fn functions_of_an_integer<T: Int>(x: T, y: T, n: u32) -> [T; INTEGER_RESULT
         x.rem_euclid(y),
         x.rotate_left(3),
         x.pow(0),
+        x.div_ceil(y),
+        x.div_euclid(y),
+        x.next_multiple_of(y),
+        x.is_power_of_two() as T,
+        x.next_power_of_two(),
+        x.ilog2() as T,
+        x.unsigned_abs() as T,
+        x.is_positive() as T,
+        x.is_negative() as T,
+        x.leading_ones() as T,
+        x.trailing_ones() as T,
+        x.wrapping_neg(),
     ]
 }
 
@@ -383,6 +397,21 @@ pub fn of_integers_by_cubes<T: Int>(x: &[T], y: &[T], n: &[u32], results: &mut [
     }
 }
 
+/// Returns the quotient rounded up and that of Euclid, and the next multiple.
+fn divided([x, y]: [i128; 2]) -> [i128; 3] {
+    if y == 0 {
+        return [0, 0, x];
+    }
+    let is_above = x % y != 0 && (x % y > 0) == (y > 0);
+    let rest = x.rem_euclid(y);
+    let up = if y > 0 { y - rest } else { -rest };
+    [
+        x / y + i128::from(is_above),
+        x.div_euclid(y),
+        if rest == 0 { x } else { x + up },
+    ]
+}
+
 /// Compares functions of integers with Rust's.
 ///
 /// # Errors
@@ -391,7 +420,7 @@ pub fn integers_match(device: &Device) -> Checked {
     let stream = device.new_stream();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     macro_rules! types {
-        ($($t:ident),*) => {$(
+        ($($t:ident of $unsigned:ident),*) => {$(
             let hard = [0, 1, 2, 3, $t::MAX, $t::MIN, $t::MAX - 1, $t::MIN + 1, $t::MAX / 2, 0x55, 64];
             let mut pairs: Vec<($t, $t)> = hard.iter().flat_map(|x| hard.map(|y| (*x, y))).collect();
             pairs.extend((0..100).map(|at| {
@@ -405,11 +434,18 @@ pub fn integers_match(device: &Device) -> Checked {
                     0 => 0,
                     y => x.wrapping_rem_euclid(y),
                 };
+                let (bits, wide) = (x as $unsigned, [i128::from(x), i128::from(y)]);
+                let highest = bits.checked_ilog2().unwrap_or(u32::MAX);
+                let [ceil, euclid, multiple] = divided(wide);
                 let all = [
                     x.count_ones() as $t, x.count_zeros() as $t, x.leading_zeros() as $t, x.trailing_zeros() as $t,
                     x.reverse_bits(), x.rotate_left(n[at]), x.rotate_right(n[at]), x.wrapping_pow(n[at]),
                     x.wrapping_pow(5), x.abs_diff(y) as $t, x.saturating_add(y), x.saturating_sub(y), rest,
                     x.rotate_left(3), 1,
+                    ceil as $t, euclid as $t, multiple as $t, $t::from(bits.is_power_of_two()),
+                    bits.checked_next_power_of_two().unwrap_or(0) as $t, highest as $t, x.abs_diff(0) as $t,
+                    $t::from(wide[0] > 0), $t::from(wide[0] < 0), x.leading_ones() as $t, x.trailing_ones() as $t,
+                    x.wrapping_neg(),
                 ];
                 expected[at * INTEGER_RESULTS..][..all.len()].copy_from_slice(&all);
             }
@@ -425,6 +461,6 @@ pub fn integers_match(device: &Device) -> Checked {
             }
         )*};
     }
-    types!(i8, u8, i16, u16, i32, u32, i64, u64);
+    types!(i8 of u8, u8 of u8, i16 of u16, u16 of u16, i32 of u32, u32 of u32, i64 of u64, u64 of u64);
     Ok(())
 }

@@ -9,7 +9,7 @@ const ALLOCATION: &str =
 const ENUM: &str = "kernels have no enums: use a number, and a value of it that means none";
 const FAILURE: &str = "kernels do not panic: write `debug_assert!(false, ..)`, or return from the thread and store a code in a buffer";
 const CLOSED: &str =
-    "kernels have no closures: write a loop, or a helper function with `#[kernel]`";
+    "kernels pass no closures: write a loop, or a helper function with `#[kernel]`";
 const OF_INTEGERS: &str = "arithmetic of kernels wraps: compute in a wider type, or compare before";
 
 /// Types that allocate.
@@ -34,8 +34,7 @@ pub(crate) fn macro_named(path: &Path) -> String {
         "eprint" | "eprintln" | "dbg" | "write" | "writeln" => {
             "kernels print with `println!`, whose lines `Stream::printed` returns"
         }
-        "matches" => "kernels have no `matches!`: write `match` with `true` and `false`",
-        "cfg" | "env" | "include" | "include_str" | "line" | "concat" => {
+        "env" | "include" | "include_str" | "line" | "concat" => {
             return format!(
                 "kernels have no `{name}!`: put its value in a `const` beside the kernel"
             );
@@ -63,11 +62,10 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
         "get" | "get_mut" | "get_unchecked" | "get_unchecked_mut" | "as_ptr" | "as_mut_ptr" => {
             "a buffer is accessed by index, `x[i]`: use `#[kernel(unsafe(unchecked))]` for unchecked accesses"
         }
-        "is_empty" => "compare the length: `x.len() == 0`",
         "fill" | "swap" | "sort" | "reverse" | "copy_from_slice" | "split_at" | "split_at_mut" => {
             "kernels have no functions of whole buffers: write a loop over indices"
         }
-        "into" | "try_into" => "kernels cast with `as`: `x as f32`",
+        "try_into" => "kernels cast with `as`: `x as f32`",
         "checked_add" | "checked_sub" | "checked_mul" | "checked_div" | "saturating_mul"
         | "overflowing_add" | "overflowing_sub" | "overflowing_mul" => OF_INTEGERS,
         "await" => "kernels are not `async`: their launch is",
@@ -101,10 +99,10 @@ pub(crate) fn function(path: &Path) -> Option<String> {
         }
         (Some("Default"), _) => "kernels know no default of a value: write it, `0.0`".to_owned(),
         (Some(of), _) if is_allocated(of) => ALLOCATION.to_owned(),
-        (Some(of), "from" | "try_from") if is_number(of) => {
+        (Some(of), "try_from") if is_number(of) => {
             format!("kernels cast with `as`: `x as {of}`")
         }
-        (Some(of), _) if is_number(of) && name != "from_bits" => {
+        (Some(of), _) if is_number(of) => {
             format!("kernels call it as a method: `x.{name}(..)`")
         }
         _ if matches!(first.as_deref(), Some("std" | "core" | "alloc")) => {
@@ -131,7 +129,8 @@ fn owner(path: &Path) -> Option<String> {
     Some(owner.ident.to_string())
 }
 
-fn is_number(name: &str) -> bool {
+/// Returns `true` for the name of a number's type.
+pub(crate) fn is_number(name: &str) -> bool {
     let all = [
         "f64", "f32", "f16", "bf16", "i64", "u64", "i32", "u32", "i16", "u16", "i8", "u8", "isize",
         "usize", "bool", "char",

@@ -19,11 +19,13 @@ pub(crate) enum Local {
     Buffer(usize, Mode),
     /// An array that the threads of a cube share.
     Shared,
+    /// A closure.
+    Closure,
 }
 
 /// The names of the open blocks, innermost last.
 #[derive(Default)]
-pub(crate) struct Scopes(Vec<HashMap<String, Local>>);
+pub(crate) struct Scopes(Vec<HashMap<String, Option<Local>>>);
 
 impl Scopes {
     pub(crate) fn open(&mut self) {
@@ -36,7 +38,14 @@ impl Scopes {
 
     pub(crate) fn bind(&mut self, name: &Ident, local: Local) {
         if let Some(innermost) = self.0.last_mut() {
-            innermost.insert(name.to_string(), local);
+            innermost.insert(name.to_string(), Some(local));
+        }
+    }
+
+    /// A constant of the body has this name.
+    pub(crate) fn hide(&mut self, name: &Ident) {
+        if let Some(innermost) = self.0.last_mut() {
+            innermost.insert(name.to_string(), None);
         }
     }
 
@@ -48,6 +57,7 @@ impl Scopes {
             .rev()
             .find_map(|scope| scope.get(&name))
             .copied()
+            .flatten()
     }
 }
 

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Lit, Pat,
-    PathArguments, Result, ReturnType, Type,
+    PathArguments, Result, ReturnType, Stmt, Type,
 };
 
 use crate::types::refuse_type;
@@ -102,7 +102,9 @@ impl Function {
         refuse(&mut item)?;
         let params = item.sig.inputs.iter_mut();
         let params = params.map(|argument| Param::parse(argument, is_method));
-        let params = params.collect::<Result<Vec<_>>>()?;
+        let (params, copies): (Vec<_>, Vec<_>) =
+            params.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        item.block.stmts.splice(..0, copies.into_iter().flatten());
         Ok(Self {
             item,
             params,
@@ -251,17 +253,19 @@ fn refuse(item: &mut ItemFn) -> Result<()> {
 }
 
 impl Param {
-    fn parse(argument: &mut FnArg, is_method: bool) -> Result<Self> {
+    /// Returns a parameter; and the statement that makes it a variable, if it is `mut`.
+    fn parse(argument: &mut FnArg, is_method: bool) -> Result<(Self, Option<Stmt>)> {
         let argument = match argument {
             FnArg::Receiver(receiver) if is_method => {
                 if !matches!(receiver.kind, syn::ReceiverKind::Value) {
                     let why = "kernels have no references to values: write `self`, which copies";
                     return Err(Error::new_spanned(receiver, why));
                 }
-                return Ok(Self {
+                let of_self = Self {
                     name: Ident::new("self", receiver.self_token.span),
                     kind: ParamKind::Value(syn::parse_quote!(Self)),
-                });
+                };
+                return Ok((of_self, None));
             }
             FnArg::Receiver(receiver) => {
                 let why =
@@ -270,14 +274,9 @@ impl Param {
             }
             FnArg::Typed(argument) => argument,
         };
-        let name = match &*argument.pat {
+        let (name, mutability) = match &mut *argument.pat {
             Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
-                if let Some(token) = pat.mutability {
-                    let why =
-                        "a parameter of a kernel cannot be changed: copy it, `let mut a = a;`";
-                    return Err(Error::new(token.span, why));
-                }
-                pat.ident.clone()
+                (pat.ident.clone(), pat.mutability.take())
             }
             other => {
                 let why = "a parameter of a kernel has a name: take the tuple apart in the body";
@@ -288,7 +287,13 @@ impl Param {
         let whole = argument.attrs.iter().any(is_whole);
         argument.attrs.retain(|attribute| !is_whole(attribute));
         let kind = ParamKind::parse(&argument.ty, whole)?;
-        Ok(Self { name, kind })
+        let copy = match (&kind, mutability) {
+            (ParamKind::Value(_), Some(mutability)) => {
+                Some(syn::parse_quote!(let #mutability #name = #name;))
+            }
+            _ => None,
+        };
+        Ok((Self { name, kind }, copy))
     }
 }
 

@@ -114,6 +114,12 @@ pub fn cast<T: Number, C: Cast>(value: C) -> T {
     value.cast()
 }
 
+/// `T::from(value)`.
+#[inline(always)]
+pub fn convert<T: From<U>, U>(value: U) -> T {
+    T::from(value)
+}
+
 /// The bits of a float as an unsigned integer.
 #[inline(always)]
 pub fn to_bits<T: Float>(value: T) -> T::Word {

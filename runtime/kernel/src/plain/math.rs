@@ -1,8 +1,9 @@
 //! Functions of numbers as plain Rust. Those that Rust rounds exactly are Rust's own; others are composed ([`crate::math`]),
 //! as on all devices.
 
-use super::{abs, cos, rem, sin};
-use crate::math::{double, pow as power, single};
+use super::{abs, cos, not, rem, sin};
+use crate::integers;
+use crate::math::{double, single};
 use crate::number::{Float, Int, Number};
 
 macro_rules! exact {
@@ -85,6 +86,12 @@ pub fn atan2<T: Float>(y: T, x: T) -> T {
 #[inline(always)]
 pub fn sin_cos<T: Float>(a: T) -> (T, T) {
     (sin(a), cos(a))
+}
+
+/// The logarithm to a base.
+#[inline(always)]
+pub fn log<T: Float>(a: T, base: T) -> T {
+    a.apply_with(base, f32::log, f64::log)
 }
 
 /// To the power of an integer.
@@ -172,10 +179,61 @@ pub fn rotate_right<T: Int>(a: T, by: u32) -> T {
     a.rotated(0_u32.wrapping_sub(by) % width::<T>())
 }
 
-/// To the power of an integer. Wraps.
+macro_rules! of_integers {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $of:ty),*) -> $result:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name<T: Int>($($argument: $of),*) -> $result {
+            integers::$name::plain($($argument),*)
+        }
+    )*};
+}
+
+of_integers! {
+    /// To the power of an integer. Wraps.
+    pow(a: T, n: u32) -> T;
+    /// The quotient, rounded up.
+    div_ceil(a: T, by: T) -> T;
+    /// The quotient whose rest is not negative.
+    div_euclid(a: T, by: T) -> T;
+    /// The least multiple of a number that is not less.
+    next_multiple_of(a: T, of: T) -> T;
+    /// Whether one bit is set.
+    is_power_of_two(a: T) -> bool;
+    /// The least power of two that is not less.
+    next_power_of_two(a: T) -> T;
+    /// The place of the highest bit that is set.
+    ilog2(a: T) -> u32;
+}
+
+/// The absolute value of an integer, which its unsigned type always has.
 #[inline(always)]
-pub fn pow<T: Int>(a: T, n: u32) -> T {
-    power::plain(a, n)
+pub fn unsigned_abs<T: Int>(a: T) -> T::Unsigned {
+    a.distance(T::default())
+}
+
+/// Whether a number is greater than zero.
+#[inline(always)]
+pub fn is_positive<T: Int>(a: T) -> bool {
+    a > T::default()
+}
+
+/// Whether a number is less than zero.
+#[inline(always)]
+pub fn is_negative<T: Int>(a: T) -> bool {
+    a < T::default()
+}
+
+/// The number of ones before the highest bit that is not set.
+#[inline(always)]
+pub fn leading_ones<T: Int>(a: T) -> u32 {
+    leading_zeros(not(a))
+}
+
+/// The number of ones behind the lowest bit that is not set.
+#[inline(always)]
+pub fn trailing_ones<T: Int>(a: T) -> u32 {
+    trailing_zeros(not(a))
 }
 
 /// The distance of two integers.

@@ -156,6 +156,11 @@ pub fn cast<'k, T: Number, C: Scalar>(value: V<'k, C>) -> V<'k, T> {
     narrow(value.val())
 }
 
+/// `T::from(value)`, which is a cast that loses nothing.
+pub fn convert<'k, T: Number + From<U>, U: Scalar>(value: V<'k, U>) -> V<'k, T> {
+    cast(value)
+}
+
 /// The bits of a float as an unsigned integer.
 pub fn to_bits<'k, T: Float>(value: V<'k, T>) -> V<'k, T::Word> {
     bit_cast(value)

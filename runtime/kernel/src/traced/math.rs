@@ -1,11 +1,12 @@
 //! Functions of numbers, composed of operations of the IR.
 
 use millstream_ir::ssa::Val;
-use millstream_ir::{BinaryOp, CompareOp, DType};
+use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use super::functions::{abs, add, cos, lt, narrow, rem, sin, wide};
+use super::functions::{abs, add, cos, gt, lt, narrow, not, rem, sin, wide};
 use super::{Tracer, V, lit, select};
-use crate::math::{double, pow as power, single};
+use crate::integers;
+use crate::math::{double, single};
 use crate::number::{Float, Int, Number};
 
 /// Calls the function for `f32` or `f64`. Halves are computed as `f32`.
@@ -140,7 +141,7 @@ pub fn is_sign_negative<'k, T: Float>(k: Tracer<'k>, a: V<'k, T>) -> V<'k, bool>
 
 /// Whether the sign bit is not set.
 pub fn is_sign_positive<'k, T: Float>(k: Tracer<'k>, a: V<'k, T>) -> V<'k, bool> {
-    super::not(is_sign_negative(k, a))
+    not(is_sign_negative(k, a))
 }
 
 /// The rest of a division that is not negative.
@@ -254,8 +255,63 @@ pub fn rotate_right<'k, T: Int>(_: Tracer<'k>, a: V<'k, T>, by: V<'k, u32>) -> V
 pub fn pow<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>, n: V<'k, u32>) -> V<'k, T> {
     match n.constant() {
         Some(n) => V::new(product(lit(k, T::of_bits(1)).val(), a.val(), n as u32)),
-        None => power::traced(k, a, n),
+        None => integers::pow::traced(k, a, n),
     }
+}
+
+macro_rules! of_integers {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident),*) -> $result:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $name<'k, T: Int>(k: Tracer<'k>, $($argument: V<'k, T>),*) -> V<'k, $result> {
+            integers::$name::traced(k, $($argument),*)
+        }
+    )*};
+}
+
+of_integers! {
+    /// The quotient, rounded up.
+    div_ceil(a, by) -> T;
+    /// The quotient whose rest is not negative.
+    div_euclid(a, by) -> T;
+    /// The least multiple of a number that is not less.
+    next_multiple_of(a, of) -> T;
+    /// Whether one bit is set.
+    is_power_of_two(a) -> bool;
+    /// The least power of two that is not less.
+    next_power_of_two(a) -> T;
+    /// The place of the highest bit that is set.
+    ilog2(a) -> u32;
+}
+
+/// The absolute value of an integer, which its unsigned type always has.
+pub fn unsigned_abs<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>) -> V<'k, T::Unsigned> {
+    abs_diff(k, a, lit(k, T::default()))
+}
+
+/// Whether a number is greater than zero.
+pub fn is_positive<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>) -> V<'k, bool> {
+    gt(a, lit(k, T::default()))
+}
+
+/// Whether a number is less than zero.
+pub fn is_negative<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>) -> V<'k, bool> {
+    lt(a, lit(k, T::default()))
+}
+
+/// The number of ones before the highest bit that is not set.
+pub fn leading_ones<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>) -> V<'k, u32> {
+    leading_zeros(k, not(a))
+}
+
+/// The number of ones behind the lowest bit that is not set.
+pub fn trailing_ones<'k, T: Int>(k: Tracer<'k>, a: V<'k, T>) -> V<'k, u32> {
+    trailing_zeros(k, not(a))
+}
+
+/// The logarithm to a base.
+pub fn log<'k, T: Float>(_: Tracer<'k>, a: V<'k, T>, base: V<'k, T>) -> V<'k, T> {
+    let [a, base] = [a, base].map(|it| wide(it).unary(UnaryOp::Log));
+    narrow(a / base)
 }
 
 /// The distance of two integers.

@@ -27,6 +27,9 @@ impl Body<'_> {
         if name == "len" && given == 0 {
             return self.length(&it.receiver);
         }
+        if let Some(short) = self.short_method(it) {
+            return short;
+        }
         if let Some(atomic) = self.atomic(it) {
             return atomic;
         }
@@ -98,18 +101,18 @@ impl Body<'_> {
     pub(super) fn call(&mut self, it: &ExprCall) -> TokenStream {
         let span = it.span();
         let Expr::Path(path) = &*it.func else {
-            let why = "kernels have no closures and function pointers: call a function by its name";
+            let why = "a kernel calls a function or a closure by its name";
             return self.refuse(&it.func, why);
         };
         let name = path.path.get_ident().map(ToString::to_string);
         let last = path.path.segments.last().map(|last| last.ident.to_string());
-        if path.path.segments.len() == 2
-            && let ("from_bits", [value]) =
-                (last.as_deref().unwrap_or(""), args(&it.args).as_slice())
+        if let Some(name) = path.path.get_ident()
+            && self.scopes.find(name) == Some(Local::Closure)
         {
-            let of = &path.path.segments[0].ident;
-            let (cast, value) = (self.path(span, "bit_cast"), self.expression(value));
-            return quote_spanned!(span=> #cast::<#of, _>(#value));
+            return self.call_closure(it, name);
+        }
+        if let Some(short) = self.of_number(it).or_else(|| self.swap(it)) {
+            return short;
         }
         match name.as_deref() {
             Some("thread") if it.args.is_empty() => return self.thread(span),
@@ -268,8 +271,4 @@ fn is_path(path: &Path, names: &[&str]) -> bool {
         .iter()
         .map(|segment| segment.ident.to_string());
     segments.eq(names.iter().copied())
-}
-
-fn args(arguments: &Arguments) -> Vec<&Expr> {
-    arguments.iter().collect()
 }

@@ -1,9 +1,12 @@
 //! Branches, loops and jumps.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprForLoop, ExprIf, ExprMatch, Label, Lifetime, Pat, RangeLimits};
+use syn::{
+    Expr, ExprBreak, ExprForLoop, ExprIf, ExprLoop, ExprMatch, ExprWhile, Label, Lifetime, Pat,
+    RangeLimits,
+};
 
 use super::cheap::{cheap_arm, cheap_value};
 use super::{Body, Form};
@@ -15,6 +18,16 @@ struct Range {
     function: &'static str,
     /// Its bounds, and the step if there is one.
     bounds: Vec<TokenStream>,
+}
+
+/// A loop around what is being rewritten.
+pub(super) struct OpenLoop {
+    label: Option<Lifetime>,
+    /// The variable of its value.
+    result: Ident,
+    /// Whether a `break` has a value, and whether there is a `break` at all.
+    has_value: bool,
+    ends: bool,
 }
 
 impl Body<'_> {
@@ -127,7 +140,9 @@ impl Body<'_> {
                 "the index of a loop is a name that does not change: copy it, `let mut j = i;`",
             ),
         };
+        self.open_loop(it.label.as_ref());
         let body = self.block(&it.body);
+        self.loops.pop();
         self.scopes.close();
         let function = self.path(span, function);
         match self.form {
@@ -135,6 +150,92 @@ impl Body<'_> {
                 quote_spanned!(span=> #label for #name in #function(#(#bounds),*) #body)
             }
             Form::Traced => quote_spanned!(span=> #function(#k, #(#bounds,)* |#name| #body)),
+        }
+    }
+
+    /// Rewrites `while`.
+    pub(super) fn while_loop(&mut self, it: &ExprWhile) -> TokenStream {
+        let span = it.while_token.span;
+        let (label, k) = self.label(it.label.as_ref());
+        if let Expr::Let(pattern) = &*it.cond {
+            let why = "kernels have no enums, so a pattern always fits: write `loop`";
+            return self.refuse(pattern, why);
+        }
+        let condition = self.expression(&it.cond);
+        self.open_loop(it.label.as_ref());
+        let body = self.block(&it.body);
+        self.loops.pop();
+        match self.form {
+            Form::Plain => quote_spanned!(span=> #label while #condition #body),
+            Form::Traced => {
+                let while_loop = self.path(span, "while_loop");
+                quote_spanned!(span=> #while_loop(#k, || #condition, || #body))
+            }
+        }
+    }
+
+    /// Rewrites `loop`. `is_statement`: its value is not used.
+    pub(super) fn endless(&mut self, it: &ExprLoop, is_statement: bool) -> TokenStream {
+        let span = it.loop_token.span;
+        let (label, k) = self.label(it.label.as_ref());
+        self.open_loop(it.label.as_ref());
+        let body = self.block(&it.body);
+        let closed = self.loops.pop();
+        if self.form == Form::Plain {
+            return quote_spanned!(span=> #label loop #body);
+        }
+        let repeat = self.path(span, "repeat");
+        let repeat = quote_spanned!(span=> #repeat(#k, || #body));
+        match closed {
+            Some(OpenLoop {
+                result,
+                has_value: true,
+                ..
+            }) => quote_spanned!(span=> {
+                let #result = ::millstream::__kernel::traced::Traced::unset(__k);
+                #repeat;
+                ::millstream::__kernel::traced::Traced::load(#result)
+            }),
+            Some(OpenLoop { ends: false, .. }) if !is_statement => {
+                let never = self.path(span, "never");
+                quote_spanned!(span=> { #repeat; #never(__k) })
+            }
+            _ => repeat,
+        }
+    }
+
+    fn open_loop(&mut self, label: Option<&Label>) {
+        self.loops.push(OpenLoop {
+            label: label.map(|label| label.name.clone()),
+            result: format_ident!("__broken_{}", self.loops.len()),
+            has_value: false,
+            ends: false,
+        });
+    }
+
+    /// Rewrites `break`. Returns the statement that gives its loop a value, if it has one.
+    fn leave(&mut self, it: &ExprBreak) -> (Option<TokenStream>, TokenStream) {
+        let (span, label) = (it.span(), &it.label);
+        let value = it.expr.as_ref().map(|value| self.expression(value));
+        let mut open = self.loops.iter_mut().rev();
+        // rustc refuses a label that is not there.
+        let target = open.find(|open| label.is_none() || open.label == *label);
+        let result = target.map(|open| {
+            open.ends = true;
+            open.has_value |= value.is_some();
+            open.result.clone()
+        });
+        match self.form {
+            Form::Plain => (None, quote_spanned!(span=> break #label #value)),
+            Form::Traced => {
+                let assign = value.zip(result).map(|(value, result)| {
+                    quote_spanned!(span=> {
+                        let __value = #value;
+                        ::millstream::__kernel::traced::Traced::assign(#result, __value);
+                    })
+                });
+                (assign, jump_of(label.as_ref(), &quote!(Break), span))
+            }
         }
     }
 
@@ -199,6 +300,9 @@ impl Body<'_> {
     /// Rewrites `return`, `break` and `continue`. `is_statement`: their value is not used.
     pub(super) fn jump(&mut self, it: &Expr, is_statement: bool) -> TokenStream {
         let span = it.span();
+        if self.leaves_closure(it, span) {
+            return TokenStream::new();
+        }
         let jump = match it {
             Expr::Return(it) => {
                 self.returns = true;
@@ -220,15 +324,11 @@ impl Body<'_> {
                 }
             }
             Expr::Break(it) => {
-                if let Some(value) = &it.expr {
-                    let why = "a loop of a kernel has no value: set a variable, then `break`";
-                    return self.refuse(value, why);
+                let (assign, jump) = self.leave(it);
+                if self.form == Form::Plain {
+                    return jump;
                 }
-                let label = &it.label;
-                match self.form {
-                    Form::Plain => return quote_spanned!(span=> break #label),
-                    Form::Traced => jump_of(label.as_ref(), &quote!(Break), span),
-                }
+                quote_spanned!(span=> { #assign #jump })
             }
             Expr::Continue(it) => {
                 let label = &it.label;

@@ -88,32 +88,8 @@ impl Body<'_> {
             Expr::If(it) => self.conditional(it),
             Expr::Match(it) => self.choice(it),
             Expr::ForLoop(it) => self.for_loop(it),
-            Expr::While(it) => {
-                let (label, k) = self.label(it.label.as_ref());
-                if let Expr::Let(pattern) = &*it.cond {
-                    let why = "kernels have no enums, so a pattern always fits: write `loop`";
-                    return self.refuse(pattern, why);
-                }
-                let (condition, body) = (self.expression(&it.cond), self.block(&it.body));
-                match self.form {
-                    Form::Plain => quote_spanned!(span=> #label while #condition #body),
-                    Form::Traced => {
-                        let while_loop = self.path(it.while_token.span, "while_loop");
-                        quote_spanned!(span=> #while_loop(#k, || #condition, || #body))
-                    }
-                }
-            }
-            Expr::Loop(it) => {
-                let (label, k) = self.label(it.label.as_ref());
-                let body = self.block(&it.body);
-                match self.form {
-                    Form::Plain => quote_spanned!(span=> #label loop #body),
-                    Form::Traced => {
-                        let repeat = self.path(it.loop_token.span, "repeat");
-                        quote_spanned!(span=> #repeat(#k, || #body))
-                    }
-                }
-            }
+            Expr::While(it) => self.while_loop(it),
+            Expr::Loop(it) => self.endless(it, false),
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.jump(it, false),
             Expr::Call(call) => self.call(call),
             Expr::MethodCall(call) => self.method(call),
@@ -138,7 +114,7 @@ impl Body<'_> {
             Expr::Lit(literal)
                 if matches!(
                     literal.lit,
-                    syn::Lit::Int(_) | syn::Lit::Float(_) | syn::Lit::Bool(_)
+                    syn::Lit::Bool(_) | syn::Lit::Byte(_) | syn::Lit::Float(_) | syn::Lit::Int(_)
                 ) =>
             {
                 self.literal_of(quote!(#it))
@@ -183,6 +159,9 @@ impl Body<'_> {
                 path,
                 "a buffer is not a value: use an element, `x[i]`, its length, `x.len()`, or pass it to a helper function",
             ),
+            (Some(Local::Closure), _) => {
+                self.refuse(path, "a closure is not a value: call it")
+            }
             (Some(_), _) => quote!(#path),
         }
     }
@@ -296,7 +275,7 @@ pub(super) fn operator(op: &BinOp) -> &'static str {
 fn why_not(it: &Expr) -> String {
     let why = match it {
         Expr::Async(_) | Expr::Await(_) => "kernels are not `async`: their launch is",
-        Expr::Closure(_) => "kernels have no closures: write a helper function with `#[kernel]`",
+        Expr::Closure(_) => "a closure of a kernel has a name: `let square = |x: f32| x * x;`",
         Expr::Const(_) => "kernels have no `const` blocks: put a `const` beside the kernel",
         Expr::Infer(_) => "`_` has no value here",
         Expr::Let(_) => "kernels have no enums, so a pattern always fits: write `let` before",

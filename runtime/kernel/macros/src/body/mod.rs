@@ -4,12 +4,14 @@
 
 mod calls;
 mod cheap;
+mod closure;
 mod control;
 mod expression;
 mod memory;
 mod pattern;
 mod places;
 mod say;
+mod short;
 mod together;
 
 use std::fmt::Display;
@@ -17,7 +19,7 @@ use std::fmt::Display;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{BinOp, Block, Error, Expr, Local as Let, Pat, PatType, Stmt, Type};
+use syn::{BinOp, Block, Error, Expr, Item, Local as Let, Pat, PatType, Stmt, Type};
 
 use self::expression::operator;
 use crate::scope::{Local, Scopes, Use};
@@ -45,6 +47,10 @@ pub(crate) struct Body<'a> {
     errors: Option<Error>,
     /// Whether the body has `return`.
     pub(crate) returns: bool,
+    /// The loops around what is being rewritten, the innermost last.
+    loops: Vec<control::OpenLoop>,
+    /// Whether it is the body of a closure.
+    in_closure: bool,
     /// The name of the shared array that is being declared.
     shared_name: Option<syn::Ident>,
     /// The axes of the launch, if the body or the attribute tells: the names in `let [row, column] = position();`.
@@ -75,6 +81,8 @@ impl<'a> Body<'a> {
             known,
             errors: None,
             returns: false,
+            loops: Vec::new(),
+            in_closure: false,
             shared_name: None,
             axes: function.cube.as_ref().map(Vec::len),
         }
@@ -149,6 +157,14 @@ impl<'a> Body<'a> {
                 let line = line_of(statement.span());
                 inside.extend(quote!(__k.line(#line);));
             }
+            // Only the last expression of a block is its value.
+            if let (true, Stmt::Expr(Expr::Loop(it), None)) =
+                (index + 1 < statements.len(), statement)
+            {
+                inside.extend(self.endless(it, true));
+                inside.extend(quote!(;));
+                continue;
+            }
             // A block that ends with a jump has any type. Traced, its last value does.
             if let (true, true, Stmt::Expr(jump, Some(_))) =
                 (self.is_traced(), index + 1 == statements.len(), statement)
@@ -169,9 +185,16 @@ impl<'a> Body<'a> {
     fn statement(&mut self, statement: &Stmt) -> TokenStream {
         match statement {
             Stmt::Local(local) => self.declare(local),
+            // A constant or an import means the same in both forms.
+            Stmt::Item(item @ (Item::Const(_) | Item::Use(_))) => {
+                if let Item::Const(of) = item {
+                    self.scopes.hide(&of.ident);
+                }
+                quote!(#item)
+            }
             Stmt::Item(item) => self.refuse(
                 item,
-                "a kernel has no items of its own: put the item beside the kernel",
+                "a kernel has only constants of its own: put the item beside the kernel",
             ),
             Stmt::Expr(expression, semicolon) => {
                 let is_statement = semicolon.is_some();
@@ -192,6 +215,7 @@ impl<'a> Body<'a> {
     fn as_statement(&mut self, expression: &Expr) -> TokenStream {
         match expression {
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => self.jump(expression, true),
+            Expr::Loop(it) => self.endless(it, true),
             other => self.expression(other),
         }
     }
@@ -199,11 +223,11 @@ impl<'a> Body<'a> {
     /// Rewrites `let`.
     fn declare(&mut self, local: &Let) -> TokenStream {
         let span = local.span();
-        let (pattern, of) = match &local.pat {
+        let (pattern, declared) = match &local.pat {
             Pat::Type(PatType { pat, ty, .. }) => (&**pat, Some(&**ty)),
             pattern => (pattern, None),
         };
-        let of = of.map(|of| {
+        let of = declared.map(|of| {
             let of = self.type_of(of);
             quote!(: #of)
         });
@@ -230,6 +254,12 @@ impl<'a> Body<'a> {
         }
         if let Some(positions) = self.positions(pattern, &init.expr) {
             return positions;
+        }
+        if let Expr::Closure(closure) = &*init.expr {
+            return self.declare_closure(pattern, closure);
+        }
+        if let Some(parts) = self.declare_apart(pattern, declared, &init.expr) {
+            return parts;
         }
         let value = self.declared(pattern, &init.expr);
         let (bound, variables) = self.bind(pattern);

@@ -47,7 +47,7 @@ impl Body<'_> {
             Pat::Paren(inner) => self.bind_into(&inner.pat, variables),
             Pat::Ident(name) => self.refuse(
                 name,
-                "kernels have no references to values: write the name alone, without `ref` and `@`",
+                "a `let` of a kernel has no `ref` and `@`: write the name alone",
             ),
             other => self.refuse(
                 other,
@@ -75,11 +75,12 @@ impl Body<'_> {
                 let (equal, literal) = (self.path(span, "eq"), self.literal_of(quote!(#name)));
                 Some(quote_spanned!(span=> #equal(#value, #literal)))
             }
-            Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
-                let name = &name.ident;
-                self.scopes.bind(name, Local::Value);
-                lets.extend(quote_spanned!(span=> let #name = #value;));
-                None
+            Pat::Ident(name) if name.by_ref.is_none() && name.mutability.is_none() => {
+                let ident = &name.ident;
+                self.scopes.bind(ident, Local::Value);
+                lets.extend(quote_spanned!(span=> let #ident = #value;));
+                let (_, inner) = name.subpat.as_ref()?;
+                self.fits(value, inner, lets)
             }
             Pat::Lit(literal) => {
                 let (equal, literal) = (
