@@ -226,7 +226,7 @@ pub fn short_forms_match(device: &Device) -> Checked {
         let (low, high) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
         sorted.extend([low, high]);
         let x = sample.place[0];
-        let y = 0.5 + (f32::from(i) + x.max(std::f32::consts::FRAC_PI_2).min(2.0));
+        let y = 0.5 + (f32::from(i) + x.clamp(std::f32::consts::FRAC_PI_2, 2.0));
         let is_inside = (3..6).contains(&low) || (6..=9).contains(&high);
         let distance = low.abs_diff(u32::from(i) + 1) as f32;
         expected.push(y + f32::from(is_inside) + distance + 4.0 * x);

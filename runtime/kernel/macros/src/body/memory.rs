@@ -5,7 +5,8 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprIndex, ExprMethodCall, Ident, Member};
 
-use super::{Body, is_thread, line_of};
+use super::lets::is_thread;
+use super::{Body, line_of};
 use crate::names::ATOMICS;
 use crate::scope::Local;
 use crate::signature::Mode;
