@@ -44,3 +44,10 @@ fn recursion_by_way_of_others_is_an_error_of_the_launch(#[values("cpu", "sim")] 
         "{text}"
     );
 }
+
+/// rustc warns of a kernel that is never used. If it did not, it would warn here: the lints of CI refuse that.
+#[kernel]
+#[expect(dead_code, reason = "nothing launches it")]
+fn never_used(x: &mut [f32]) {
+    x[thread()] = 1.0;
+}

@@ -6,7 +6,7 @@ use syn::ItemFn;
 use syn::spanned::Spanned;
 
 use crate::body::{Body, Form};
-use crate::forms::{Generics, allowed, body, checked, lints, quiet};
+use crate::forms::{Generics, allowed, body, checked, lints, quiet, use_lints, written};
 use crate::gate::{self, Gate};
 use crate::helper::{self, called};
 use crate::scope::Use;
@@ -49,7 +49,7 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
         let names: Vec<_> = function.params.iter().map(|param| &param.name).collect();
         traced = gate::traced(&quote!(__PLAIN), &names, &traced);
     }
-    let (allowed, checked, quiet) = (allowed(), checked(), quiet());
+    let (checked, quiet) = (checked(), quiet());
 
     let generics = Generics::of(function);
     let Generics {
@@ -82,7 +82,12 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
         }),
         _ => None,
     };
-    let called = called(function)?;
+    let (called, is_callable) = called(function)?;
+    // rustc warns of a kernel that is never used, unless others may call it as a helper function.
+    let constructor = match is_callable {
+        true => allowed(),
+        false => written(),
+    };
     let native = match function.cube {
         Some(_) => quote!(::core::option::Option::None),
         None => quote!(::core::option::Option::Some(
@@ -117,9 +122,17 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
     let threads = format!("Launches `{name}` with this number of threads{along} on a stream.");
     let records =
         format!("Adds a launch of `{name}` with this number of threads{along} to a recording.");
+    let use_lints = use_lints(function);
+    // rustc does not warn of what a macro wrote.
+    let span = signature.ident.span().resolved_at(signature.fn_token.span);
+    let constructs = quote_spanned! {span=>
+        #visibility fn #name<'a #(, #declared)*>(#(#names: #types),*) -> #name<'a #(, #arguments)*> #bounds {
+            #name { #(#names,)* __of: ::core::marker::PhantomData }
+        }
+    };
     Ok(quote! {
         #(#docs)*
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, dead_code)]
         #[must_use = "a kernel runs when it is launched: `.launch(&stream, threads)`"]
         #visibility struct #name<'a #(, #declared)*> #bounds {
             #(#names: #types,)*
@@ -127,10 +140,9 @@ fn kernel(function: &Function) -> syn::Result<TokenStream> {
         }
 
         #(#docs)*
-        #allowed
-        #visibility fn #name<'a #(, #declared)*>(#(#names: #types),*) -> #name<'a #(, #arguments)*> #bounds {
-            #name { #(#names,)* __of: ::core::marker::PhantomData }
-        }
+        #constructor
+        #use_lints
+        #constructs
 
         #checked
         const _: () = {

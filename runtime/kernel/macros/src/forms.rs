@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{GenericParam, Ident, Type};
+use syn::{Attribute, GenericParam, Ident, Type};
 
 use crate::body::{Body, Form};
 use crate::scope::Use;
@@ -11,6 +11,11 @@ use crate::signature::{Function, Mode, Param, ParamKind};
 /// The lints that the written code is exempt from.
 pub(crate) fn allowed() -> TokenStream {
     quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unreachable_pub, unused)])
+}
+
+/// As [`allowed`], but for what rustc says of unused items.
+pub(crate) fn written() -> TokenStream {
+    quote!(#[allow(clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction, unreachable_pub)])
 }
 
 /// As [`allowed`], around the form of a body whose variables rustc checks: the plain one, the traced one if there is no other.
@@ -32,10 +37,28 @@ pub(crate) fn lints(function: &Function) -> TokenStream {
     if function.is_broken {
         return quiet();
     }
+    let attributes = levels(function).filter(|it| !names_dead_code(it));
+    quote!(#(#attributes)*)
+}
+
+/// Returns the attributes of a function about its use, for what rustc warns of if it is never used.
+pub(crate) fn use_lints(function: &Function) -> TokenStream {
+    let attributes = levels(function).filter(|it| names_dead_code(it));
+    quote!(#(#attributes)*)
+}
+
+/// Returns the attributes of a function that set the level of a lint.
+fn levels(function: &Function) -> impl Iterator<Item = &Attribute> {
     let levels = ["allow", "deny", "expect", "warn"];
     let attributes = function.item.attrs.iter();
-    let attributes = attributes.filter(|it| levels.iter().any(|level| it.path().is_ident(level)));
-    quote!(#(#attributes)*)
+    attributes.filter(move |it| levels.iter().any(|level| it.path().is_ident(level)))
+}
+
+fn names_dead_code(attribute: &Attribute) -> bool {
+    attribute
+        .to_token_stream()
+        .to_string()
+        .contains("dead_code")
 }
 
 /// Returns the traced body of a helper function or a method.

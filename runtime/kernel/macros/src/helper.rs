@@ -61,8 +61,8 @@ pub(crate) fn helper(function: &Function) -> syn::Result<TokenStream> {
     })
 }
 
-/// Returns the forms of a kernel for other kernels, which call it as a helper function.
-pub(crate) fn called(function: &Function) -> syn::Result<Option<TokenStream>> {
+/// Returns the forms of a kernel for other kernels, which call it as a helper function, and whether they can.
+pub(crate) fn called(function: &Function) -> syn::Result<(Option<TokenStream>, bool)> {
     // A generic kernel is one type for each choice of its parameters, and a call names none: one type has the forms.
     let params = function.item.sig.generics.params.iter();
     let choice = params.map(|param| match param {
@@ -77,12 +77,14 @@ pub(crate) fn called(function: &Function) -> syn::Result<Option<TokenStream>> {
         GenericParam::Lifetime(_) => None,
     });
     let Some(choice) = choice.collect::<Option<Vec<_>>>() else {
-        return Ok(None);
+        return Ok((None, false));
     };
     let name = &function.item.sig.ident;
     let of = quote!(#name<'static #(, #choice)*>);
     let called = function.called();
-    let forms = match forms(&called, &of) {
+    let forms = forms(&called, &of);
+    let is_callable = forms.is_ok();
+    let forms = match forms {
         Ok(forms) => forms,
         // It names its threads, which a helper function does not have: the kernel itself has no other mistake.
         Err(_) => {
@@ -101,12 +103,13 @@ pub(crate) fn called(function: &Function) -> syn::Result<Option<TokenStream>> {
         }
     };
     let allowed = allowed();
-    Ok(Some(quote! {
+    let called = quote! {
         #allowed
         impl #of {
             #forms
         }
-    }))
+    };
+    Ok((Some(called), is_callable))
 }
 
 /// Returns both forms, as functions of a type.
