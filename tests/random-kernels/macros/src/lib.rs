@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::str::FromStr as _;
 
-use millstream_random_kernel_trees::text::text;
+use millstream_random_kernel_trees::text::{text, type_name};
 use millstream_random_kernel_trees::tree::Mode;
 use proc_macro::{TokenStream, TokenTree};
 
@@ -48,12 +48,27 @@ pub fn random_kernels(seeds: TokenStream) -> TokenStream {
 fn kernel(seed: u64) -> String {
     let kernel = millstream_random_kernel_trees::kernel(seed);
     let mut items = text(&kernel);
+    for (index, it) in kernel.structs.iter().enumerate() {
+        let fields = 0..it.fields.len();
+        let of: String = fields
+            .clone()
+            .map(|at| format!("f{at}: Numbers::of(bits), "))
+            .collect();
+        let add: String = fields
+            .map(|at| format!("self.f{at}.add_to(bits); "))
+            .collect();
+        items += &format!(
+            "impl Numbers for S{seed}_{index} {{\n\
+             fn of(bits: &mut dyn Iterator<Item = u64>) -> Self {{ Self {{ {of} }} }}\n\
+             fn add_to(self, bits: &mut Vec<u64>) {{ {add} }}\n}}\n"
+        );
+    }
     let (mut lets, mut arguments, mut results) = (String::new(), String::new(), String::new());
     for (index, of) in kernel.scalars.iter().enumerate() {
-        arguments += &format!("on.scalar::<{}>({index}), ", of.name());
+        arguments += &format!("on.scalar::<{}>({index}), ", type_name(&kernel, of));
     }
     for (index, buffer) in kernel.buffers.iter().enumerate() {
-        let of = buffer.of.name();
+        let of = type_name(&kernel, &buffer.of);
         let is_read = matches!(buffer.mode, Mode::Read | Mode::Along);
         let is_mut = if is_read { "" } else { "mut " };
         lets += &format!("let {is_mut}b{index} = on.buffer::<{of}>({index})?;\n");

@@ -103,6 +103,11 @@ impl Ty {
         }
     }
 
+    /// Returns the number of bytes in memory.
+    pub fn bytes(self) -> usize {
+        self.width().div_ceil(8) as usize
+    }
+
     /// Whether it is a signed integer.
     pub fn is_signed(self) -> bool {
         matches!(self, I8 | I16 | I32 | I64 | Isize)
@@ -177,6 +182,16 @@ impl Ty {
             _ => dice.below(16) as i128 - if self.is_signed() { 8 } else { 0 },
         };
         self.cut(edge)
+    }
+
+    /// Returns a random literal, of floats none that is zero: Mesa's driver for the processor takes `x + 0.0` for `x`, which
+    /// differs if `x` is `-0.0`.
+    pub fn literal(self, dice: &mut Dice) -> u64 {
+        let bits = self.random(dice);
+        match self.is_float() && self.compare(Compare::Eq, bits, 0) {
+            true => U8.cast(1, self),
+            false => bits,
+        }
     }
 
     fn greatest(self) -> i128 {
