@@ -192,7 +192,7 @@ fn arguments(kernel: &tree::Kernel, seed: u64) -> Arguments {
     let scalars = kernel.scalars.iter().map(|of| random(of, 1)).collect();
     let buffers = kernel.buffers.iter().map(|buffer| {
         let len = match buffer.mode {
-            Mode::Read => read,
+            Mode::Read | Mode::Atomic(_) => read,
             _ => threads,
         };
         random(&buffer.of, len)

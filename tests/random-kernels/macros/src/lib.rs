@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::str::FromStr as _;
 
+use millstream_random_kernel_trees::method::KNOWN_FUNCTIONS;
 use millstream_random_kernel_trees::text::{text, type_name};
 use millstream_random_kernel_trees::tree::Mode;
 use proc_macro::{TokenStream, TokenTree};
@@ -31,7 +32,8 @@ pub fn random_kernels(seeds: TokenStream) -> TokenStream {
         return TokenStream::from_str(&why).unwrap_or_default();
     };
     // Makes Cargo build again if the variable changes.
-    let mut items = format!("const _: Option<&str> = option_env!(\"{VARIABLE}\");\n");
+    let mut items = KNOWN_FUNCTIONS.to_owned();
+    items += &format!("const _: Option<&str> = option_env!(\"{VARIABLE}\");\n");
     let mut table = String::new();
     for seed in first..first + count {
         items += &kernel(seed);
@@ -69,8 +71,8 @@ fn kernel(seed: u64) -> String {
     }
     for (index, buffer) in kernel.buffers.iter().enumerate() {
         let of = type_name(&kernel, &buffer.of);
-        let is_read = matches!(buffer.mode, Mode::Read | Mode::Along);
-        let is_mut = if is_read { "" } else { "mut " };
+        let is_mut = matches!(buffer.mode, Mode::Own | Mode::Reversed | Mode::Whole);
+        let is_mut = if is_mut { "mut " } else { "" };
         lets += &format!("let {is_mut}b{index} = on.buffer::<{of}>({index})?;\n");
         arguments += &format!("&{is_mut}b{index}, ");
         results += &format!("on.read(&b{index})?, ");

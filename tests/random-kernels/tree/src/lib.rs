@@ -3,6 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`number`] | the types, and what each operation gives: written anew, from what the guide promises |
+//! | [`method`] | the methods of numbers |
 //! | [`tree`] | expressions, statements, helper functions, kernels |
 //! | [`make`] | a kernel of each seed |
 //! | [`text`] | its text, with `#[kernel]` |
@@ -12,6 +13,7 @@
 
 pub mod dice;
 pub mod make;
+pub mod method;
 pub mod number;
 pub mod run;
 pub mod text;

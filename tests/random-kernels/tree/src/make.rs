@@ -1,5 +1,6 @@
 //! A kernel of each seed.
 
+mod atomic;
 mod control;
 mod expression;
 mod place;
@@ -42,6 +43,8 @@ struct Items {
     structs: Vec<Struct>,
     tables: Vec<Table>,
     helpers: Vec<Helper>,
+    /// Those of the kernel.
+    buffers: Vec<Buffer>,
 }
 
 /// Returns the kernel of a seed.
@@ -54,6 +57,7 @@ pub fn kernel(seed: u64) -> Kernel {
         structs,
         tables,
         helpers: Vec::new(),
+        buffers,
     };
     for _ in 0..dice.below(3) {
         let helper = helper(&mut dice, &items);
@@ -63,16 +67,16 @@ pub fn kernel(seed: u64) -> Kernel {
     let scalars: Vec<Shape> = (0..scalars)
         .map(|_| shape::passed(&mut dice, &items.structs))
         .collect();
-    let mut maker = Maker::new(&mut dice, &items, &buffers, &scalars, "s");
+    let mut maker = Maker::new(&mut dice, &items, &items.buffers, &scalars, "s");
     maker.is_kernel = true;
     maker.returns = Some(None);
     let mut body = Vec::new();
     let assign = |maker: &mut Maker<'_>, index: usize| {
-        let value = maker.value(&buffers[index].of, 2);
+        let value = maker.value(&items.buffers[index].of, 2);
         let (root, steps) = (Root::Own(index), Vec::new());
         Statement::Assign(Place { root, steps }, value)
     };
-    for (index, buffer) in buffers.iter().enumerate() {
+    for (index, buffer) in items.buffers.iter().enumerate() {
         if buffer.mode == Mode::Whole {
             // Each thread has to store.
             body.push(maker.without_jumps(|it| assign(it, index)));
@@ -80,7 +84,7 @@ pub fn kernel(seed: u64) -> Kernel {
     }
     body.extend(maker.statements(4, 3));
     maker.left = maker.left.max(12);
-    for (index, buffer) in buffers.iter().enumerate() {
+    for (index, buffer) in items.buffers.iter().enumerate() {
         if matches!(buffer.mode, Mode::Own | Mode::Reversed) {
             body.push(assign(&mut maker, index));
         }
@@ -90,6 +94,7 @@ pub fn kernel(seed: u64) -> Kernel {
         structs,
         tables,
         helpers,
+        buffers,
     } = items;
     Kernel {
         seed,
@@ -101,6 +106,11 @@ pub fn kernel(seed: u64) -> Kernel {
         buffers,
         body,
     }
+}
+
+/// Whether it is a buffer of atomics that all threads change.
+fn is_shared(buffer: &Buffer) -> bool {
+    matches!(buffer.mode, Mode::Atomic(_))
 }
 
 fn helper(dice: &mut Dice, items: &Items) -> Helper {
@@ -116,16 +126,16 @@ fn helper(dice: &mut Dice, items: &Items) -> Helper {
     }
     let returns = shape::passed(dice, structs);
     // A method takes no buffer.
-    let has_buffer = method_of.is_none() && dice.percent(30);
-    let buffer = has_buffer.then(|| shape::of_buffer(dice, structs));
-    let of = buffer.clone();
-    let buffers: Vec<Buffer> = of
-        .map(|of| Buffer {
-            of,
+    let buffer = match dice.below(20) {
+        0..=5 if method_of.is_none() => Some(Buffer {
+            of: shape::of_buffer(dice, structs),
             mode: Mode::Read,
-        })
-        .into_iter()
-        .collect();
+        }),
+        // That of the kernel, or none: others are seldom the same.
+        6..=9 if method_of.is_none() => items.buffers.iter().find(|it| is_shared(it)).cloned(),
+        _ => None,
+    };
+    let buffers: Vec<Buffer> = buffer.clone().into_iter().collect();
     let mut maker = Maker::new(dice, items, &buffers, &params, "p");
     if method_of.is_some() {
         "self".clone_into(&mut maker.variables[0].name);

@@ -137,7 +137,7 @@ impl Ty {
         }
     }
 
-    fn float(self, bits: u64) -> f64 {
+    pub(crate) fn float(self, bits: u64) -> f64 {
         match self {
             F32 => f32::from_bits(bits as u32).into(),
             _ => f64::from_bits(bits),
@@ -146,7 +146,7 @@ impl Ty {
 
     /// Returns the bits of a float, which is rounded to the type. An operation of `f32` that is computed in `f64` and rounded
     /// is the same for sums, products and quotients: `f64` has more than twice the bits.
-    fn rounded(self, value: f64) -> u64 {
+    pub(crate) fn rounded(self, value: f64) -> u64 {
         match self {
             F32 => u64::from((value as f32).to_bits()),
             _ => value.to_bits(),
@@ -194,6 +194,23 @@ impl Ty {
         }
     }
 
+    /// Returns the unsigned integer of the same size.
+    pub(crate) fn unsigned(self) -> Self {
+        match self {
+            I8 => U8,
+            I16 => U16,
+            I32 => U32,
+            I64 => U64,
+            Isize => Usize,
+            of => of,
+        }
+    }
+
+    /// Returns the bits of an integer, or of the end of the type that it is beyond.
+    pub(crate) fn saturated(self, value: i128) -> u64 {
+        self.cut(value.clamp(self.least(), self.greatest()))
+    }
+
     fn greatest(self) -> i128 {
         (1_i128 << (self.width() - u32::from(self.is_signed()))) - 1
     }
@@ -239,6 +256,7 @@ impl Ty {
                 Binary::Sub => x - y,
                 Binary::Mul => x * y,
                 Binary::Div => x / y,
+                Binary::Rem => x % y,
                 Binary::Min | Binary::Max if x.is_nan() || y.is_nan() => f64::NAN,
                 // Without a sign: see the text.
                 Binary::Min => x.min(y).abs(),

@@ -3,8 +3,11 @@
 mod place;
 mod statement;
 
-use crate::number::Ty;
-use crate::tree::{Arm, Block, Call, Expr, Kernel, Kind, LoopId, Pattern, Value, Variable};
+use crate::number::{Binary, Ty};
+use crate::tree::{
+    Arm, Atomic, Block, Call, Expr, Kernel, Kind, LoopId, Operation, Pattern, Shape, Value,
+    Variable,
+};
 
 /// What a jump leaves.
 enum Jump {
@@ -95,6 +98,12 @@ impl Frame<'_> {
                 self.arms(value, arms)?
             }
             Kind::Call(call) => self.call(call)?[0],
+            Kind::Method(method, operands) => {
+                let of = operands[0].ty;
+                let operands = operands.iter().map(|it| self.expr(it));
+                method.compute(of, &operands.collect::<Result<Vec<_>, _>>()?)
+            }
+            Kind::Atomic(atomic) => self.atomic(atomic)?,
         })
     }
 
@@ -153,6 +162,35 @@ impl Frame<'_> {
             Err(Jump::Return(values)) => Ok(values),
             other => other,
         }
+    }
+
+    /// Returns what the element was before.
+    fn atomic(&mut self, it: &Atomic) -> Result<u64, Jump> {
+        let values = it.values.iter().map(|value| self.expr(value));
+        let values: Vec<_> = values.collect::<Result<_, _>>()?;
+        let buffer = self.buffer(it.buffer);
+        let at = match &it.index {
+            Some(index) => self.index(index, self.len(buffer))?,
+            None => self.own(buffer),
+        };
+        let Shape::One(of) = self.kernel.buffers[buffer].of else {
+            unreachable!("a number");
+        };
+        let before = self.buffers[buffer][at];
+        let binary = |op| of.binary(op, before, values[0]);
+        self.buffers[buffer][at] = match it.operation {
+            Operation::Add => binary(Binary::Add),
+            Operation::Sub => binary(Binary::Sub),
+            Operation::Min => binary(Binary::Min),
+            Operation::Max => binary(Binary::Max),
+            Operation::And => binary(Binary::And),
+            Operation::Or => binary(Binary::Or),
+            Operation::Xor => binary(Binary::Xor),
+            Operation::Exchange if before == values[0] => values[1],
+            Operation::Exchange | Operation::Load => before,
+            Operation::Swap | Operation::Store => values[0],
+        };
+        Ok(before)
     }
 
     fn value(&mut self, value: &Value) -> Result<Vec<u64>, Jump> {

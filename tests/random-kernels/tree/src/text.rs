@@ -82,6 +82,7 @@ impl<'a> Text<'a> {
                 Mode::Read | Mode::Along => format!("{name}: &[{of}]"),
                 Mode::Own | Mode::Reversed => format!("{name}: &mut [{of}]"),
                 Mode::Whole => format!("#[whole] {name}: &mut [{of}]"),
+                Mode::Atomic(_) | Mode::AtomicOwn => format!("{name}: &[Atomic<{of}>]"),
             }
         }));
         writeln!(
@@ -111,7 +112,10 @@ impl<'a> Text<'a> {
             helper
                 .buffer
                 .as_ref()
-                .map(|of| format!("x: &[{}]", shape(kernel, of))),
+                .map(|Buffer { of, mode }| match mode {
+                    Mode::Atomic(_) => format!("x: &[Atomic<{}>]", shape(kernel, of)),
+                    _ => format!("x: &[{}]", shape(kernel, of)),
+                }),
         );
         let (params, returns) = (params.join(", "), shape(kernel, &helper.returns));
         writeln!(self, "#[kernel]\n{first}({params}) -> {returns} {{")?;
@@ -128,6 +132,7 @@ impl<'a> Text<'a> {
         }
         match self.kernel.buffers[index].mode {
             Mode::Read | Mode::Along => format!("x{index}"),
+            Mode::Atomic(_) | Mode::AtomicOwn => format!("a{index}"),
             _ => format!("y{index}"),
         }
     }

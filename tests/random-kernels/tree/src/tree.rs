@@ -1,5 +1,6 @@
 //! Expressions, statements, helper functions, kernels.
 
+use crate::method::Method;
 use crate::number::{Binary, Compare, Ty, Unary};
 
 /// A variable, by its number in its function.
@@ -40,6 +41,39 @@ pub enum Kind {
     If(Box<Expr>, Block, Block),
     Match(Box<Expr>, Vec<Arm>),
     Call(Call),
+    Method(Method, Vec<Expr>),
+    /// What an element of atomics was before an operation.
+    Atomic(Atomic),
+}
+
+/// An atomic operation on an element.
+#[derive(Clone, Debug)]
+pub struct Atomic {
+    /// The buffer.
+    pub buffer: usize,
+    /// The operation.
+    pub operation: Operation,
+    /// The index, of the thread's own element none.
+    pub index: Option<Index>,
+    /// The operands.
+    pub values: Vec<Expr>,
+}
+
+/// What an atomic operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the operations of Rust")]
+pub enum Operation {
+    Add,
+    Sub,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Swap,
+    Exchange,
+    Load,
+    Store,
 }
 
 /// An index, which is in bounds.
@@ -175,6 +209,8 @@ pub enum Statement {
     Assign(Place, Value),
     /// With an operator as in `+=`.
     Change(Place, Operator, Expr),
+    /// Its result is dropped.
+    Atomic(Atomic),
     If(Expr, Vec<Statement>, Option<Vec<Statement>>),
     Match(Expr, Vec<Arm>),
     For(LoopId, Var, Range, Vec<Statement>),
@@ -264,7 +300,7 @@ pub struct Helper {
     /// The first of them are the parameters.
     pub variables: Vec<Variable>,
     pub params: usize,
-    pub buffer: Option<Shape>,
+    pub buffer: Option<Buffer>,
     pub returns: Shape,
     pub body: Vec<Statement>,
     pub value: Value,
@@ -314,6 +350,19 @@ pub enum Mode {
     Reversed,
     /// `#[whole] &mut [T]`, at the number of the thread, from the first statement on.
     Whole,
+    /// `&[Atomic<T>]`, at any index, by operations whose order does not count.
+    Atomic(Together),
+    /// `&[Atomic<T>]`, at the number of the thread.
+    AtomicOwn,
+}
+
+/// Atomic operations whose order does not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Together {
+    /// Additions and subtractions.
+    Sum,
+    /// Nothing but this one.
+    Only(Operation),
 }
 
 /// The fewest elements of a buffer, and of threads.

@@ -1,6 +1,7 @@
 //! Random expressions.
 
 use super::Maker;
+use crate::method::giving;
 use crate::number::{ALL, Binary, Compare, INTEGERS, Ty, Unary};
 use crate::tree::{Expr, Kind, Shape};
 
@@ -12,7 +13,12 @@ impl Maker<'_> {
             return self.leaf(ty);
         }
         let inner = depth - 1;
-        let kind = match self.dice.below(20) {
+        let kind = match self.dice.below(23) {
+            20 | 21 => self.method(ty, inner),
+            22 => match self.atomic_of(ty, inner) {
+                Some(atomic) => Kind::Atomic(atomic),
+                None => self.method(ty, inner),
+            },
             0 | 1 => Kind::Cast(self.castable(ty, inner)),
             2 | 3 => self.conditional(ty, inner),
             4 => self.choice(ty, inner),
@@ -38,6 +44,12 @@ impl Maker<'_> {
     fn castable(&mut self, _: Ty, depth: usize) -> Box<Expr> {
         let from = self.dice.of(ALL);
         self.boxed(from, depth)
+    }
+
+    fn method(&mut self, ty: Ty, depth: usize) -> Kind {
+        let (method, operands) = self.dice.of(&giving(ty));
+        let operands = operands.into_iter().map(|of| self.expr(of, depth));
+        Kind::Method(method, operands.collect())
     }
 
     fn of_int(&mut self, ty: Ty, depth: usize) -> Kind {
@@ -89,6 +101,7 @@ impl Maker<'_> {
             Binary::Sub,
             Binary::Mul,
             Binary::Div,
+            Binary::Rem,
             Binary::Min,
             Binary::Max,
         ]);

@@ -110,7 +110,10 @@ impl Maker<'_> {
     fn sources(&self) -> Vec<Base> {
         let variables = self.scope.iter().map(|var| Base::Variable(*var));
         let buffers = (0..self.buffers.len())
-            .filter(|it| self.buffers[*it].mode != Mode::Whole)
+            .filter(|it| {
+                let mode = self.buffers[*it].mode;
+                !matches!(mode, Mode::Whole | Mode::Atomic(_) | Mode::AtomicOwn)
+            })
             .map(Base::Buffer);
         let tables = (0..self.tables.len()).map(Base::Table);
         variables.chain(buffers).chain(tables).collect()
@@ -213,7 +216,7 @@ impl Maker<'_> {
     }
 
     /// Returns an index below `len`.
-    fn index(&mut self, is_along: bool, len: usize, of_array: Option<usize>) -> Index {
+    pub(super) fn index(&mut self, is_along: bool, len: usize, of_array: Option<usize>) -> Index {
         if is_along && self.is_kernel && self.dice.percent(60) {
             return Index::Thread;
         }

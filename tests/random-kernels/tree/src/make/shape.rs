@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use crate::number::{ALL, ELEMENTS, Ty};
-use crate::tree::{Buffer, Mode, Shape, Struct, Table};
+use crate::tree::{Buffer, Mode, Operation, Shape, Struct, Table, Together};
 
 /// The most numbers of a value: few, so that thousands of kernels compile.
 const NUMBERS_MAX: usize = 12;
@@ -176,7 +176,29 @@ pub(super) fn buffers(dice: &mut Dice, structs: &[Struct]) -> Vec<Buffer> {
     };
     let reads: Vec<_> = (0..read).map(|_| of(&[Mode::Read, Mode::Along])).collect();
     let changes = (0..changed).map(|_| of(&[Mode::Own, Mode::Own, Mode::Reversed, Mode::Whole]));
-    reads.into_iter().chain(changes).collect()
+    let mut buffers: Vec<_> = reads.into_iter().chain(changes).collect();
+    if dice.percent(35) {
+        buffers.push(atomics(dice));
+    }
+    buffers
+}
+
+/// Returns a buffer of atomics.
+pub(super) fn atomics(dice: &mut Dice) -> Buffer {
+    let only = [
+        Operation::Min,
+        Operation::Max,
+        Operation::And,
+        Operation::Or,
+        Operation::Xor,
+    ];
+    let mode = match dice.below(10) {
+        0..=2 => Mode::Atomic(Together::Sum),
+        3..=6 => Mode::Atomic(Together::Only(dice.of(&only))),
+        _ => Mode::AtomicOwn,
+    };
+    let of = one(dice, &[Ty::I32, Ty::U32, Ty::I64, Ty::U64]);
+    Buffer { of, mode }
 }
 
 /// Returns the constants of a kernel.

@@ -22,7 +22,8 @@ impl Maker<'_> {
 
     fn statement(&mut self, depth: usize) -> Statement {
         let is_flat = depth == 0;
-        match self.dice.below(20) {
+        match self.dice.below(21) {
+            20 => self.atomic().unwrap_or_else(|| self.declare()),
             0..=4 => self.declare(),
             5 => self.later(),
             6 | 7 => self.apart(),

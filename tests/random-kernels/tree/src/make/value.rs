@@ -2,7 +2,7 @@
 
 use super::Maker;
 use crate::number::Ty;
-use crate::tree::{Call, Mode, Shape, Value};
+use crate::tree::{Buffer, Call, Mode, Shape, Value};
 
 impl Maker<'_> {
     /// Returns a value whose numbers are nested at most so deep.
@@ -74,7 +74,7 @@ impl Maker<'_> {
             .filter(|index| helpers[*index].returns == *returns && self.left > 4)
             .filter(|index| {
                 let buffer = helpers[*index].buffer.as_ref();
-                buffer.is_none_or(|of| self.readable(of).is_some())
+                buffer.is_none_or(|it| self.passable(it).is_some())
             })
             .collect();
         let helper = *fits.get(self.dice.below(fits.len()))?;
@@ -82,7 +82,7 @@ impl Maker<'_> {
         let params = of.variables[..of.params].iter();
         let values = params.map(|param| self.value(&param.shape, depth.min(1)));
         let values = values.collect();
-        let buffer = of.buffer.as_ref().and_then(|of| self.readable(of));
+        let buffer = of.buffer.as_ref().and_then(|it| self.passable(it));
         Some(Call {
             helper,
             values,
@@ -90,11 +90,14 @@ impl Maker<'_> {
         })
     }
 
-    /// Returns a buffer with elements of a shape that may be passed to a function.
-    fn readable(&self, of: &Shape) -> Option<usize> {
-        let is_read = |mode| matches!(mode, Mode::Read | Mode::Along);
-        self.buffers
-            .iter()
-            .position(|buffer| buffer.of == *of && is_read(buffer.mode))
+    /// Returns a buffer that may be passed as a parameter.
+    fn passable(&self, param: &Buffer) -> Option<usize> {
+        self.buffers.iter().position(|it| {
+            let fits = match it.mode {
+                Mode::Read | Mode::Along => param.mode == Mode::Read,
+                mode => param.mode == mode,
+            };
+            fits && it.of == param.of
+        })
     }
 }

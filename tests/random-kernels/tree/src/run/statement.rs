@@ -40,6 +40,7 @@ impl Frame<'_> {
                     Operator::Shift(is_left) => of.shift(*is_left, *held, (value.ty, bits)),
                 };
             }
+            Statement::Atomic(atomic) => drop(self.atomic(atomic)?),
             Statement::If(condition, then, otherwise) => match self.expr(condition)? != 0 {
                 true => self.statements(then)?,
                 false => self.statements(otherwise.as_deref().unwrap_or_default())?,

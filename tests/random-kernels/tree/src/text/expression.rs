@@ -2,9 +2,11 @@
 
 use super::Text;
 use super::literal::{bare, literal, shape};
+use crate::method::Method;
 use crate::number::{Binary, Compare, Ty, Unary};
 use crate::tree::{
-    Arm, Block, Call, Expr, Index, Kind, Mode, Pattern, Place, Root, Shape, Statement, Step, Value,
+    Arm, Atomic, Block, Call, Expr, Index, Kind, Mode, Operation, Pattern, Place, Root, Shape,
+    Statement, Step, Value,
 };
 
 pub(super) fn operator(op: Binary) -> &'static str {
@@ -125,7 +127,51 @@ impl Text<'_> {
                 format!("(match {value} {})", self.arms(of, arms))
             }
             Kind::Call(call) => self.call(call),
+            Kind::Method(method, operands) => self.method(*method, operands),
+            Kind::Atomic(atomic) => self.atomic(atomic),
         }
+    }
+
+    fn method(&mut self, method: Method, operands: &[Expr]) -> String {
+        let texts = operands.iter().enumerate().map(|(at, operand)| {
+            let text = self.expr(operand);
+            match method.sees_bits(at) {
+                true => format!("known_{}({text})", operand.ty.name()),
+                false => text,
+            }
+        });
+        let (texts, of, name) = (texts.collect::<Vec<_>>(), operands[0].ty, method.name());
+        let (first, others) = (&texts[0], texts[1..].join(", "));
+        match method {
+            Method::FromBits if of == Ty::U32 => format!("f32::from_bits({first})"),
+            Method::FromBits => format!("f64::from_bits({first})"),
+            // As of `min` and `max`.
+            Method::Clamp if of.is_float() => format!("({first}).clamp({others}).abs()"),
+            _ => format!("({first}).{name}({others})"),
+        }
+    }
+
+    pub(super) fn atomic(&mut self, it: &Atomic) -> String {
+        let name = self.buffer(it.buffer);
+        let place = match &it.index {
+            Some(index) => format!("{name}[{}]", self.index(index, &format!("{name}.len()"))),
+            None => self.own(it.buffer),
+        };
+        let operation = match it.operation {
+            Operation::Add => "fetch_add",
+            Operation::Sub => "fetch_sub",
+            Operation::Min => "fetch_min",
+            Operation::Max => "fetch_max",
+            Operation::And => "fetch_and",
+            Operation::Or => "fetch_or",
+            Operation::Xor => "fetch_xor",
+            Operation::Swap => "swap",
+            Operation::Exchange => "compare_exchange",
+            Operation::Load => "load",
+            Operation::Store => "store",
+        };
+        let values: Vec<_> = it.values.iter().map(|value| self.expr(value)).collect();
+        format!("{place}.{operation}({})", values.join(", "))
     }
 
     fn call(&mut self, call: &Call) -> String {

@@ -102,6 +102,10 @@ impl Text<'_> {
                 };
                 self.line(&format!("{place} {op}= {value};"))
             }
+            Statement::Atomic(atomic) => {
+                let atomic = self.atomic(atomic);
+                self.line(&format!("{atomic};"))
+            }
             Statement::If(condition, then, otherwise) => {
                 let (condition, then) = (self.expr(condition), self.body(then));
                 let otherwise = otherwise
