@@ -184,7 +184,12 @@ fn check(kernel: &RandomKernel, device: &Device, as_program: bool) -> Result<(),
 /// Returns random arguments.
 fn arguments(kernel: &tree::Kernel, seed: u64) -> Arguments {
     let mut dice = Dice::new(seed ^ 0xA5A5);
-    let (threads, read) = (ELEMENTS_MIN + dice.below(24), ELEMENTS_MIN + dice.below(9));
+    let threads = match kernel.cube {
+        // Whole cubes run, and each thread has its elements.
+        Some(cube) => cube.next_multiple_of(ELEMENTS_MIN) * (1 + dice.below(3)),
+        None => ELEMENTS_MIN + dice.below(24),
+    };
+    let read = ELEMENTS_MIN + dice.below(9);
     let mut random = |of: &tree::Shape, len: usize| -> Vec<u64> {
         let numbers = of.numbers(&kernel.structs).repeat(len).into_iter();
         numbers.map(|of| of.random(&mut dice)).collect()

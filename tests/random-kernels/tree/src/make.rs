@@ -6,6 +6,7 @@ mod expression;
 mod place;
 mod shape;
 mod statement;
+mod together;
 mod value;
 
 use crate::dice::Dice;
@@ -26,6 +27,13 @@ struct Maker<'a> {
     /// The buffers that it may read, and the thread's own elements.
     buffers: &'a [Buffer],
     variables: Vec<Variable>,
+    /// How many of them are parameters.
+    params: usize,
+    /// The threads of a cube, if they work together.
+    cube: Option<usize>,
+    /// The elements of the shared arrays, and the arrays that all threads have stored.
+    shared: &'a [Shape],
+    stored: Vec<usize>,
     /// The visible variables.
     scope: Vec<Var>,
     /// The open loops, innermost last.
@@ -67,8 +75,17 @@ pub fn kernel(seed: u64) -> Kernel {
     let scalars: Vec<Shape> = (0..scalars)
         .map(|_| shape::passed(&mut dice, &items.structs))
         .collect();
+    let cube = dice.percent(15).then(|| dice.of(&[8, 16, 32, 64]));
+    let shared = match cube {
+        Some(_) => 1 + dice.below(2),
+        None => 0,
+    };
+    let shared: Vec<Shape> = (0..shared)
+        .map(|_| shape::of_buffer(&mut dice, &items.structs))
+        .collect();
     let mut maker = Maker::new(&mut dice, &items, &items.buffers, &scalars, "s");
     maker.is_kernel = true;
+    (maker.cube, maker.shared) = (cube, &shared);
     maker.returns = Some(None);
     let mut body = Vec::new();
     let assign = |maker: &mut Maker<'_>, index: usize| {
@@ -81,6 +98,10 @@ pub fn kernel(seed: u64) -> Kernel {
             // Each thread has to store.
             body.push(maker.without_jumps(|it| assign(it, index)));
         }
+    }
+    if cube.is_some() {
+        let phases = maker.without_jumps(Maker::phases);
+        body.extend(phases);
     }
     body.extend(maker.statements(4, 3));
     maker.left = maker.left.max(12);
@@ -98,6 +119,8 @@ pub fn kernel(seed: u64) -> Kernel {
     } = items;
     Kernel {
         seed,
+        cube,
+        shared,
         structs,
         tables,
         helpers,
@@ -178,7 +201,11 @@ impl<'a> Maker<'a> {
             helpers: &items.helpers,
             buffers,
             variables: variables.collect(),
+            params: params.len(),
             scope: (0..params.len()).collect(),
+            cube: None,
+            shared: &[],
+            stored: Vec::new(),
             loops: Vec::new(),
             loops_made: 0,
             returns: None,
@@ -216,9 +243,9 @@ impl<'a> Maker<'a> {
 
     /// Runs in a block of its own.
     fn inside<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
-        let scope = self.scope.clone();
+        let (scope, stored) = (self.scope.clone(), self.stored.clone());
         let made = make(self);
-        self.scope = scope;
+        (self.scope, self.stored) = (scope, stored);
         made
     }
 

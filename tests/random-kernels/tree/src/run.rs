@@ -1,7 +1,10 @@
 //! An interpreter.
 
+mod cube;
 mod place;
 mod statement;
+
+pub use cube::launch;
 
 use crate::number::{Binary, Ty};
 use crate::tree::{
@@ -25,27 +28,6 @@ pub struct Arguments {
     pub buffers: Vec<Vec<u64>>,
 }
 
-/// Runs all threads of a launch.
-pub fn launch(kernel: &Kernel, arguments: &mut Arguments) {
-    for thread in 0..arguments.threads {
-        let mut frame = Frame {
-            kernel,
-            variables: &kernel.variables,
-            values: vec![Vec::new(); kernel.variables.len()],
-            buffers: &mut arguments.buffers,
-            // A helper function has one buffer at most.
-            passed: None,
-            thread,
-            threads: arguments.threads,
-        };
-        for (value, scalar) in frame.values.iter_mut().zip(&arguments.scalars) {
-            value.clone_from(scalar);
-        }
-        // A jump out of the kernel ends the thread.
-        drop(frame.statements(&kernel.body));
-    }
-}
-
 /// A running function.
 struct Frame<'a> {
     kernel: &'a Kernel,
@@ -53,6 +35,8 @@ struct Frame<'a> {
     /// The numbers of each variable.
     values: Vec<Vec<u64>>,
     buffers: &'a mut Vec<Vec<u64>>,
+    /// The shared arrays of the cube.
+    shared: &'a [Vec<u64>],
     /// In a helper function, the buffer that it was passed.
     passed: Option<usize>,
     thread: usize,
@@ -64,6 +48,10 @@ impl Frame<'_> {
         self.passed.unwrap_or(buffer)
     }
 
+    fn cube(&self) -> usize {
+        self.kernel.cube.unwrap_or(1)
+    }
+
     fn expr(&mut self, it: &Expr) -> Result<u64, Jump> {
         Ok(match &it.kind {
             Kind::Literal(bits) => *bits,
@@ -73,6 +61,8 @@ impl Frame<'_> {
             }
             Kind::Thread(_) => self.thread as u64,
             Kind::Threads => self.threads as u64,
+            Kind::ThreadInCube => (self.thread % self.cube()) as u64,
+            Kind::Cube => (self.thread / self.cube()) as u64,
             Kind::Len(buffer) => self.len(self.buffer(*buffer)) as u64,
             Kind::Unary(op, a) => it.ty.unary(*op, self.expr(a)?),
             Kind::Binary(op, a, b) => it.ty.binary(*op, self.expr(a)?, self.expr(b)?),
@@ -153,6 +143,7 @@ impl Frame<'_> {
             values,
             passed: call.buffer.map(|buffer| self.buffer(buffer)),
             buffers: self.buffers,
+            shared: self.shared,
             thread: self.thread,
             threads: self.threads,
         };

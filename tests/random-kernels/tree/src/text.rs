@@ -3,6 +3,7 @@
 mod expression;
 mod literal;
 mod statement;
+mod together;
 
 use std::fmt::{Result, Write};
 
@@ -85,12 +86,18 @@ impl<'a> Text<'a> {
                 Mode::Atomic(_) | Mode::AtomicOwn => format!("{name}: &[Atomic<{of}>]"),
             }
         }));
+        let cube = kernel.cube.map(|len| format!("(cube = {len})"));
         writeln!(
             self,
-            "#[kernel]\npub fn k{seed}({}) {{\n    let i = thread();",
+            "#[kernel{}]\npub fn k{seed}({}) {{\n    let i = thread();",
+            cube.unwrap_or_default(),
             params.join(", ")
         )?;
         self.depth = 1;
+        for (index, of) in kernel.shared.iter().enumerate() {
+            let (of, len) = (shape(kernel, of), kernel.cube.unwrap_or_default());
+            self.line(&format!("let m{index} = shared::<{of}, {len}>();"))?;
+        }
         self.statements(&kernel.body)?;
         writeln!(self, "}}")
     }

@@ -30,6 +30,10 @@ pub enum Kind {
     Threads,
     /// The number of elements of a buffer.
     Len(usize),
+    /// The number of the thread in its cube.
+    ThreadInCube,
+    /// The number of the cube.
+    Cube,
     Unary(Unary, Box<Expr>),
     Binary(Binary, Box<Expr>, Box<Expr>),
     Compare(Compare, Box<Expr>, Box<Expr>),
@@ -165,6 +169,8 @@ pub enum Root {
     Own(usize),
     /// A constant, by its number in the kernel.
     Table(usize),
+    /// An element of an array that the threads of a cube share.
+    Shared(usize, Index),
 }
 
 /// A step into a value.
@@ -211,6 +217,8 @@ pub enum Statement {
     Change(Place, Operator, Expr),
     /// Its result is dropped.
     Atomic(Atomic),
+    /// What all threads of a cube do.
+    Together(Together),
     If(Expr, Vec<Statement>, Option<Vec<Statement>>),
     Match(Expr, Vec<Arm>),
     For(LoopId, Var, Range, Vec<Statement>),
@@ -221,6 +229,41 @@ pub enum Statement {
     Break(LoopId),
     Continue(LoopId),
     Return(Option<Value>),
+}
+
+/// What the threads of a cube do together: a statement of the kernel's body, or within another such one.
+#[derive(Clone, Debug)]
+pub enum Together {
+    /// Each thread stores its own element of a shared array, between two barriers.
+    Store(usize, Value),
+    /// `let a = cube_sum(..)`, `subgroup_sum::<W>(..)`. Without a width it is of the cube.
+    Reduce(Var, Fold, Option<usize>, Expr),
+    /// `let a = shuffle::<W>(.., ..)`.
+    Shuffle(Var, Shuffle, usize, Expr, Expr),
+    /// A loop of this number of iterations.
+    For(Var, u64, Vec<Statement>),
+    /// A condition that is the same for all threads.
+    If(Expr, Vec<Statement>),
+}
+
+/// What a reduction does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the reductions")]
+pub enum Fold {
+    Sum,
+    Product,
+    Min,
+    Max,
+}
+
+/// Which thread's value a thread gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the shuffles")]
+pub enum Shuffle {
+    Lane,
+    Xor,
+    Down,
+    Up,
 }
 
 /// The operator of an assignment.
@@ -311,6 +354,10 @@ pub struct Helper {
 #[expect(missing_docs, reason = "its parts")]
 pub struct Kernel {
     pub seed: u64,
+    /// The threads of a cube, if they work together.
+    pub cube: Option<usize>,
+    /// The elements of the shared arrays, which have one for each thread.
+    pub shared: Vec<Shape>,
     pub structs: Vec<Struct>,
     pub tables: Vec<Table>,
     pub helpers: Vec<Helper>,
@@ -351,14 +398,14 @@ pub enum Mode {
     /// `#[whole] &mut [T]`, at the number of the thread, from the first statement on.
     Whole,
     /// `&[Atomic<T>]`, at any index, by operations whose order does not count.
-    Atomic(Together),
+    Atomic(Commuting),
     /// `&[Atomic<T>]`, at the number of the thread.
     AtomicOwn,
 }
 
 /// Atomic operations whose order does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Together {
+pub enum Commuting {
     /// Additions and subtractions.
     Sum,
     /// Nothing but this one.

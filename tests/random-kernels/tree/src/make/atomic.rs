@@ -2,7 +2,7 @@
 
 use super::Maker;
 use crate::number::Ty;
-use crate::tree::{Atomic, ELEMENTS_MIN, Mode, Operation, Shape, Statement, Together};
+use crate::tree::{Atomic, Commuting, ELEMENTS_MIN, Mode, Operation, Shape, Statement};
 
 impl Maker<'_> {
     /// Returns an operation whose result is dropped, if there are atomics.
@@ -24,8 +24,8 @@ impl Maker<'_> {
             return Some(Statement::Atomic(self.own(buffer, of, operation, 2)));
         };
         let operation = match together {
-            Together::Sum => self.dice.of(&[Operation::Add, Operation::Sub]),
-            Together::Only(operation) => operation,
+            Commuting::Sum => self.dice.of(&[Operation::Add, Operation::Sub]),
+            Commuting::Only(operation) => operation,
         };
         let values = vec![self.expr(of, 2)];
         let index = Some(self.index(false, ELEMENTS_MIN, None));

@@ -13,6 +13,7 @@ enum Base {
     Variable(Var),
     Buffer(usize),
     Table(usize),
+    Shared(usize),
 }
 
 /// A step of a path: as those of places, with the lengths of arrays in place of indices.
@@ -68,6 +69,7 @@ impl Maker<'_> {
             Base::Variable(var) => &self.variables[var].shape,
             Base::Buffer(buffer) => &self.buffers[buffer].of,
             Base::Table(table) => &self.tables[table].shape,
+            Base::Shared(array) => &self.shared[array],
         };
         let path = Path {
             base,
@@ -85,6 +87,9 @@ impl Maker<'_> {
         let root = match path.base {
             Base::Variable(var) => Root::Variable(var),
             Base::Table(table) => Root::Table(table),
+            Base::Shared(array) => {
+                Root::Shared(array, self.index(false, self.cube.unwrap_or(1), None))
+            }
             Base::Buffer(buffer) => self.readable_root(buffer).unwrap_or(Root::Own(buffer)),
         };
         let steps = path.hops.iter().map(|hop| match *hop {
@@ -116,7 +121,12 @@ impl Maker<'_> {
             })
             .map(Base::Buffer);
         let tables = (0..self.tables.len()).map(Base::Table);
-        variables.chain(buffers).chain(tables).collect()
+        let shared = self.stored.iter().map(|array| Base::Shared(*array));
+        variables
+            .chain(buffers)
+            .chain(tables)
+            .chain(shared)
+            .collect()
     }
 
     /// Returns a place that has a value of this shape, if there is one.
@@ -154,6 +164,9 @@ impl Maker<'_> {
                 if self.dice.percent(20) {
                     others.push(Kind::Len(index));
                 }
+            }
+            if self.cube.is_some() && self.dice.percent(30) {
+                others.extend([Kind::ThreadInCube, Kind::Cube]);
             }
             if self.is_kernel {
                 others.push(Kind::Thread(self.dice.percent(60)));

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use crate::number::{ALL, ELEMENTS, Ty};
-use crate::tree::{Buffer, Mode, Operation, Shape, Struct, Table, Together};
+use crate::tree::{Buffer, Commuting, Mode, Operation, Shape, Struct, Table};
 
 /// The most numbers of a value: few, so that thousands of kernels compile.
 const NUMBERS_MAX: usize = 12;
@@ -193,8 +193,8 @@ pub(super) fn atomics(dice: &mut Dice) -> Buffer {
         Operation::Xor,
     ];
     let mode = match dice.below(10) {
-        0..=2 => Mode::Atomic(Together::Sum),
-        3..=6 => Mode::Atomic(Together::Only(dice.of(&only))),
+        0..=2 => Mode::Atomic(Commuting::Sum),
+        3..=6 => Mode::Atomic(Commuting::Only(dice.of(&only))),
         _ => Mode::AtomicOwn,
     };
     let of = one(dice, &[Ty::I32, Ty::U32, Ty::I64, Ty::U64]);

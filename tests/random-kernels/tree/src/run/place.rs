@@ -17,6 +17,7 @@ enum Holder {
     Variable(Var),
     Buffer(usize),
     Table(usize),
+    Shared(usize),
 }
 
 impl<'a> Frame<'a> {
@@ -70,6 +71,15 @@ impl<'a> Frame<'a> {
                 first: 0,
                 shape: &kernel.tables[*table].shape,
             },
+            Root::Shared(array, index) => {
+                let at = self.index(index, self.cube())?;
+                let shape = &kernel.shared[*array];
+                Found {
+                    holder: Holder::Shared(*array),
+                    first: at * shape.size(structs),
+                    shape,
+                }
+            }
         };
         for step in &it.steps {
             match (step, found.shape) {
@@ -99,6 +109,7 @@ impl<'a> Frame<'a> {
             Holder::Variable(var) => &self.values[var],
             Holder::Buffer(buffer) => &self.buffers[buffer],
             Holder::Table(table) => &self.kernel.tables[table].bits,
+            Holder::Shared(array) => &self.shared[array],
         };
         &numbers[place.first..][..place.shape.size(&self.kernel.structs)]
     }
@@ -108,7 +119,7 @@ impl<'a> Frame<'a> {
         let numbers = match place.holder {
             Holder::Variable(var) => &mut self.values[var],
             Holder::Buffer(buffer) => &mut self.buffers[buffer],
-            Holder::Table(_) => unreachable!("a constant"),
+            Holder::Table(_) | Holder::Shared(_) => unreachable!("it is only read"),
         };
         &mut numbers[place.first..][..place.shape.size(&self.kernel.structs)]
     }

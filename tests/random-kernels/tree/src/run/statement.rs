@@ -8,7 +8,7 @@ impl Frame<'_> {
         statements.iter().try_for_each(|it| self.statement(it))
     }
 
-    fn statement(&mut self, it: &Statement) -> Result<(), Jump> {
+    pub(super) fn statement(&mut self, it: &Statement) -> Result<(), Jump> {
         match it {
             Statement::Let(var, value) => self.values[*var] = self.value(value)?,
             Statement::Apart(vars, value) => {
@@ -40,6 +40,7 @@ impl Frame<'_> {
                     Operator::Shift(is_left) => of.shift(*is_left, *held, (value.ty, bits)),
                 };
             }
+            Statement::Together(_) => unreachable!("all threads run it"),
             Statement::Atomic(atomic) => drop(self.atomic(atomic)?),
             Statement::If(condition, then, otherwise) => match self.expr(condition)? != 0 {
                 true => self.statements(then)?,

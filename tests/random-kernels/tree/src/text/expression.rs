@@ -58,6 +58,10 @@ impl Text<'_> {
             }
             Root::Own(buffer) => self.own(*buffer),
             Root::Table(table) => format!("T{}_{table}", self.kernel.seed),
+            Root::Shared(array, index) => {
+                let index = self.index(index, &format!("m{array}.len()"));
+                format!("m{array}[{index}]")
+            }
         };
         for step in &it.steps {
             text += &match step {
@@ -76,6 +80,8 @@ impl Text<'_> {
             Kind::Thread(true) => "i".to_owned(),
             Kind::Thread(false) => "thread()".to_owned(),
             Kind::Threads => "threads()".to_owned(),
+            Kind::ThreadInCube => "thread_in_cube()".to_owned(),
+            Kind::Cube => "cube()".to_owned(),
             Kind::Len(buffer) => format!("{}.len()", self.buffer(*buffer)),
             Kind::Unary(op, a) => {
                 let a = self.expr(a);

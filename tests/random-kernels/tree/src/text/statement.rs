@@ -12,7 +12,7 @@ impl Text<'_> {
     }
 
     /// Returns statements in braces.
-    fn body(&mut self, statements: &[Statement]) -> String {
+    pub(super) fn body(&mut self, statements: &[Statement]) -> String {
         let inside = self.nested(|it| it.statements(statements));
         format!("{{\n{inside}{:1$}}}", "", 4 * self.depth)
     }
@@ -102,6 +102,7 @@ impl Text<'_> {
                 };
                 self.line(&format!("{place} {op}= {value};"))
             }
+            Statement::Together(together) => self.together(together),
             Statement::Atomic(atomic) => {
                 let atomic = self.atomic(atomic);
                 self.line(&format!("{atomic};"))
