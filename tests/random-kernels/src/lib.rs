@@ -25,7 +25,7 @@ mod kernels {
     use super::{Error, Numbers, On, RandomKernel, random_kernels};
     use millstream::prelude::*;
 
-    random_kernels!(1, 24);
+    random_kernels!();
 }
 
 pub use kernels::KERNELS;

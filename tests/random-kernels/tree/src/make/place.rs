@@ -87,9 +87,7 @@ impl Maker<'_> {
         let root = match path.base {
             Base::Variable(var) => Root::Variable(var),
             Base::Table(table) => Root::Table(table),
-            Base::Shared(array) => {
-                Root::Shared(array, self.index(false, self.cube.unwrap_or(1), None))
-            }
+            Base::Shared(array) => Root::Shared(array, self.index_of_shared()),
             Base::Buffer(buffer) => self.readable_root(buffer).unwrap_or(Root::Own(buffer)),
         };
         let steps = path.hops.iter().map(|hop| match *hop {
@@ -153,8 +151,53 @@ impl Maker<'_> {
         Some(self.place_of(&paths))
     }
 
+    /// Returns a number of an array that the threads of the cube share, if one of them has such numbers.
+    fn of_shared(&mut self, ty: Ty) -> Option<Place> {
+        let stored = self.stored.iter().map(|array| Base::Shared(*array));
+        let found = stored.filter_map(|base| self.parts(base, &|it| *it == Shape::One(ty)));
+        let found: Vec<_> = found.collect();
+        let chosen = found.get(self.dice.below(found.len()))?;
+        Some(self.place_of(chosen).0)
+    }
+
+    /// Returns the index of an element of a shared array: often that of a neighbour of the thread.
+    fn index_of_shared(&mut self) -> Index {
+        let len = self.cube.unwrap_or(1);
+        if self.dice.percent(50) {
+            return self.index(false, len, None);
+        }
+        let ty = Ty::Usize;
+        let [thread, by] = [
+            Kind::Thread(true),
+            Kind::Literal(self.dice.below(len) as u64),
+        ]
+        .map(|kind| Box::new(Expr { ty, kind }));
+        let kind = Kind::Binary(Binary::Add, thread, by);
+        Index::Usize(Box::new(Expr { ty, kind }), None)
+    }
+
     /// Returns an expression without parts.
     pub(super) fn leaf(&mut self, ty: Ty) -> Expr {
+        if !self.stored.is_empty() && self.dice.percent(30) {
+            let of = match self.dice.percent(50) {
+                true => ty,
+                false => {
+                    let array = self.dice.of(&self.stored);
+                    let numbers = self.shared[array].numbers(self.structs);
+                    self.dice.of(&numbers)
+                }
+            };
+            if let Some(place) = self.of_shared(of) {
+                let kind = Kind::Place(place);
+                if of == ty {
+                    return Expr { ty, kind };
+                }
+                if ty != Ty::Bool {
+                    let kind = Kind::Cast(Box::new(Expr { ty: of, kind }));
+                    return Expr { ty, kind };
+                }
+            }
+        }
         let sources = self.sources().into_iter();
         let found = sources.filter_map(|base| self.parts(base, &|it| *it == Shape::One(ty)));
         let found: Vec<_> = found.collect();

@@ -87,7 +87,10 @@ impl Maker<'_> {
     fn width(&mut self) -> usize {
         let cube = self.cube.unwrap_or(1);
         let widths = [2, 4, 8, 16, 32];
-        let widths: Vec<_> = widths.into_iter().filter(|it| cube % it == 0).collect();
+        let widths: Vec<_> = widths
+            .into_iter()
+            .filter(|it| cube.is_multiple_of(*it))
+            .collect();
         self.dice.of(&widths)
     }
 
