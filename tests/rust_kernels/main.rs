@@ -11,6 +11,7 @@ mod random;
 mod ranges;
 mod refused;
 mod say;
+mod updates;
 
 use millstream::prelude::*;
 use millstream::{Cpu, sim::Sim};

@@ -2,11 +2,12 @@
 //!
 //! [`KERNELS`] has a few, or those that `MILLSTREAM_RANDOM_KERNELS=first+count` names while this is compiled.
 
+use millstream::__kernel::Stored;
 use millstream::__kernel::call::{Definition, launch, program};
 use millstream::__kernel::number::Scalar;
 use millstream::ir::Program;
 use millstream::prelude::*;
-use millstream::{ComputeClient, CubeCount, Element, Error, Kernel, KernelHandle};
+use millstream::{ComputeClient, CubeCount, Error, Kernel, KernelHandle};
 use millstream_random_kernel_macros::random_kernels;
 use millstream_random_kernel_trees::dice::Dice;
 use millstream_random_kernel_trees::run::{self, Arguments};
@@ -21,10 +22,10 @@ mod kernels {
         reason = "random text"
     )]
 
-    use super::{Error, On, RandomKernel, random_kernels};
+    use super::{Error, Numbers, On, RandomKernel, random_kernels};
     use millstream::prelude::*;
 
-    random_kernels!(1, 24);
+    random_kernels!();
 }
 
 pub use kernels::KERNELS;
@@ -37,6 +38,51 @@ pub struct RandomKernel {
     call: fn(&On<'_>) -> Result<Vec<Vec<u64>>, Error>,
 }
 
+/// A value as the bits of its numbers.
+trait Numbers: Sized {
+    /// Takes the next numbers.
+    fn of(bits: &mut dyn Iterator<Item = u64>) -> Self;
+    /// Adds the numbers.
+    fn add_to(self, bits: &mut Vec<u64>);
+}
+
+macro_rules! scalars {
+    ($($of:ident)*) => {$(
+        impl Numbers for $of {
+            fn of(bits: &mut dyn Iterator<Item = u64>) -> Self {
+                Self::of_bits(bits.next().expect("a number"))
+            }
+
+            fn add_to(self, bits: &mut Vec<u64>) {
+                bits.push(self.bits());
+            }
+        }
+    )*};
+}
+
+scalars!(i8 u8 i16 u16 i32 u32 i64 u64 isize usize f32 f64 bool);
+
+impl<T: Numbers, const N: usize> Numbers for [T; N] {
+    fn of(bits: &mut dyn Iterator<Item = u64>) -> Self {
+        std::array::from_fn(|_| T::of(bits))
+    }
+
+    fn add_to(self, bits: &mut Vec<u64>) {
+        self.into_iter().for_each(|it| it.add_to(bits));
+    }
+}
+
+impl<A: Numbers, B: Numbers> Numbers for (A, B) {
+    fn of(bits: &mut dyn Iterator<Item = u64>) -> Self {
+        (A::of(bits), B::of(bits))
+    }
+
+    fn add_to(self, bits: &mut Vec<u64>) {
+        self.0.add_to(bits);
+        self.1.add_to(bits);
+    }
+}
+
 /// Where a kernel runs, and its arguments.
 pub struct On<'a> {
     stream: &'a Stream,
@@ -46,19 +92,25 @@ pub struct On<'a> {
 }
 
 impl On<'_> {
-    fn scalar<T: Scalar>(&self, index: usize) -> T {
-        T::of_bits(self.arguments.scalars[index])
+    fn scalar<T: Numbers>(&self, index: usize) -> T {
+        T::of(&mut self.arguments.scalars[index].iter().copied())
     }
 
-    fn buffer<T: Scalar + Element>(&self, index: usize) -> Result<Handle<T>, Error> {
-        let bits = &self.arguments.buffers[index];
-        let values: Vec<T> = bits.iter().map(|bits| T::of_bits(*bits)).collect();
+    fn buffer<T: Numbers + Stored>(&self, index: usize) -> Result<Handle<T>, Error> {
+        let mut bits = self.arguments.buffers[index].iter().copied().peekable();
+        let mut values = Vec::new();
+        while bits.peek().is_some() {
+            values.push(T::of(&mut bits));
+        }
         self.stream.create(&values)
     }
 
-    fn read<T: Scalar + Element>(&self, buffer: &Handle<T>) -> Result<Vec<u64>, Error> {
-        let values = self.stream.read(buffer).wait()?;
-        Ok(values.iter().map(|value| value.bits()).collect())
+    fn read<T: Numbers + Stored>(&self, buffer: &Handle<T>) -> Result<Vec<u64>, Error> {
+        let mut bits = Vec::new();
+        for value in self.stream.read(buffer).wait()? {
+            value.add_to(&mut bits);
+        }
+        Ok(bits)
     }
 
     fn launch<D: Definition>(&self, call: &D) -> Result<(), Error> {
@@ -111,11 +163,16 @@ fn check(kernel: &RandomKernel, device: &Device, as_program: bool) -> Result<(),
         run::launch(&tree, &mut arguments);
         for (index, buffer) in tree.buffers.iter().enumerate() {
             let expected = &arguments.buffers[index];
-            let differs = |at: &usize| !buffer.of.agree(given[index][*at], expected[*at]);
+            let numbers = buffer.of.numbers(&tree.structs);
+            let differs = |at: &usize| {
+                let of = numbers[at % numbers.len()];
+                !of.agree(given[index][*at], expected[*at])
+            };
             if let Some(at) = (0..expected.len()).find(differs) {
                 let (a, b) = (given[index][at], expected[at]);
+                let (at, number) = (at / numbers.len(), at % numbers.len());
                 return Err(format!(
-                    "buffer {index}, element {at}: {a:#x}, expected {b:#x}\nscalars {scalars:x?}\nbuffers {before:x?}\n{}",
+                    "buffer {index}, element {at}, number {number}: {a:#x}, expected {b:#x}\nscalars {scalars:x?}\nbuffers {before:x?}\n{}",
                     text()
                 ));
             }
@@ -127,18 +184,23 @@ fn check(kernel: &RandomKernel, device: &Device, as_program: bool) -> Result<(),
 /// Returns random arguments.
 fn arguments(kernel: &tree::Kernel, seed: u64) -> Arguments {
     let mut dice = Dice::new(seed ^ 0xA5A5);
-    let threads = ELEMENTS_MIN + dice.below(24);
-    let scalars = kernel
-        .scalars
-        .iter()
-        .map(|of| of.random(&mut dice))
-        .collect();
+    let threads = match kernel.cube {
+        // Whole cubes run, and each thread has its elements.
+        Some(cube) => cube.next_multiple_of(ELEMENTS_MIN) * (1 + dice.below(3)),
+        None => ELEMENTS_MIN + dice.below(24),
+    };
+    let read = ELEMENTS_MIN + dice.below(9);
+    let mut random = |of: &tree::Shape, len: usize| -> Vec<u64> {
+        let numbers = of.numbers(&kernel.structs).repeat(len).into_iter();
+        numbers.map(|of| of.random(&mut dice)).collect()
+    };
+    let scalars = kernel.scalars.iter().map(|of| random(of, 1)).collect();
     let buffers = kernel.buffers.iter().map(|buffer| {
         let len = match buffer.mode {
-            Mode::Read => ELEMENTS_MIN + dice.below(9),
+            Mode::Read | Mode::Atomic(_) => read,
             _ => threads,
         };
-        (0..len).map(|_| buffer.of.random(&mut dice)).collect()
+        random(&buffer.of, len)
     });
     Arguments {
         threads,

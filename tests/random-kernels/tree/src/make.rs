@@ -1,11 +1,19 @@
 //! A kernel of each seed.
 
+mod atomic;
+mod control;
 mod expression;
+mod place;
+mod shape;
 mod statement;
+mod together;
+mod value;
 
 use crate::dice::Dice;
-use crate::number::{ALL, ELEMENTS, Ty};
-use crate::tree::{Buffer, Helper, Kernel, LoopId, Mode, Place, Shape, Statement, Var, Variable};
+use crate::tree::{
+    Buffer, Helper, Kernel, LoopId, Mode, Place, Root, Shape, Statement, Struct, Table, Var,
+    Variable,
+};
 
 /// The most expressions of a function: enough for nests of all statements, and few enough that thousands compile.
 const EXPRESSIONS_MAX: usize = 90;
@@ -13,54 +21,108 @@ const EXPRESSIONS_MAX: usize = 90;
 /// What is made of a function so far.
 struct Maker<'a> {
     dice: &'a mut Dice,
+    structs: &'a [Struct],
+    tables: &'a [Table],
     helpers: &'a [Helper],
     /// The buffers that it may read, and the thread's own elements.
     buffers: &'a [Buffer],
     variables: Vec<Variable>,
+    /// How many of them are parameters.
+    params: usize,
+    /// The threads of a cube, if they work together.
+    cube: Option<usize>,
+    /// The elements of the shared arrays, and the arrays that all threads have stored.
+    shared: &'a [Shape],
+    stored: Vec<usize>,
     /// The visible variables.
     scope: Vec<Var>,
     /// The open loops, innermost last.
     loops: Vec<LoopId>,
     loops_made: usize,
-    /// What it returns; `None` where no jump may be, such as in the condition of a loop.
-    returns: Option<Vec<Ty>>,
+    /// What it returns, nothing if it is a kernel; `None` where no jump may be, such as in the condition of a loop.
+    returns: Option<Option<Shape>>,
     is_kernel: bool,
     /// The expressions that may still be added.
     left: usize,
 }
 
+/// What all functions of a kernel may use.
+struct Items {
+    structs: Vec<Struct>,
+    tables: Vec<Table>,
+    helpers: Vec<Helper>,
+    /// Those of the kernel.
+    buffers: Vec<Buffer>,
+}
+
 /// Returns the kernel of a seed.
 pub fn kernel(seed: u64) -> Kernel {
     let mut dice = Dice::new(seed);
-    let buffers = buffers(&mut dice);
-    let mut helpers = Vec::new();
+    let structs = shape::structs(&mut dice);
+    let tables = shape::tables(&mut dice, &structs);
+    let buffers = shape::buffers(&mut dice, &structs);
+    let mut items = Items {
+        structs,
+        tables,
+        helpers: Vec::new(),
+        buffers,
+    };
     for _ in 0..dice.below(3) {
-        let helper = helper(&mut dice, &helpers);
-        helpers.push(helper);
+        let helper = helper(&mut dice, &items);
+        items.helpers.push(helper);
     }
-    let scalars: Vec<Ty> = (0..1 + dice.below(3)).map(|_| dice.of(ALL)).collect();
-    let mut maker = Maker::new(&mut dice, &helpers, &buffers, &scalars, "s");
+    let scalars = 1 + dice.below(3);
+    let scalars: Vec<Shape> = (0..scalars)
+        .map(|_| shape::passed(&mut dice, &items.structs))
+        .collect();
+    let cube = dice.percent(15).then(|| dice.of(&[8, 16, 32, 64]));
+    let shared = match cube {
+        Some(_) => 1 + dice.below(2),
+        None => 0,
+    };
+    let shared: Vec<Shape> = (0..shared)
+        .map(|_| shape::of_buffer(&mut dice, &items.structs))
+        .collect();
+    let mut maker = Maker::new(&mut dice, &items, &items.buffers, &scalars, "s");
     maker.is_kernel = true;
-    maker.returns = Some(Vec::new());
+    (maker.cube, maker.shared) = (cube, &shared);
+    maker.returns = Some(None);
     let mut body = Vec::new();
-    for (index, buffer) in buffers.iter().enumerate() {
+    let assign = |maker: &mut Maker<'_>, index: usize| {
+        let value = maker.value(&items.buffers[index].of, 2);
+        let (root, steps) = (Root::Own(index), Vec::new());
+        Statement::Assign(Place { root, steps }, value)
+    };
+    for (index, buffer) in items.buffers.iter().enumerate() {
         if buffer.mode == Mode::Whole {
             // Each thread has to store.
-            let value = maker.without_jumps(|it| it.expr(buffer.of, 2));
-            body.push(Statement::Assign(Place::Own(index), None, value));
+            body.push(maker.without_jumps(|it| assign(it, index)));
         }
+    }
+    if cube.is_some() {
+        let phases = maker.without_jumps(Maker::phases);
+        body.extend(phases);
     }
     body.extend(maker.statements(4, 3));
     maker.left = maker.left.max(12);
-    for (index, buffer) in buffers.iter().enumerate() {
+    for (index, buffer) in items.buffers.iter().enumerate() {
         if matches!(buffer.mode, Mode::Own | Mode::Reversed) {
-            let value = maker.expr(buffer.of, 2);
-            body.push(Statement::Assign(Place::Own(index), None, value));
+            body.push(assign(&mut maker, index));
         }
     }
     let variables = maker.variables;
+    let Items {
+        structs,
+        tables,
+        helpers,
+        buffers,
+    } = items;
     Kernel {
         seed,
+        cube,
+        shared,
+        structs,
+        tables,
         helpers,
         variables,
         scalars,
@@ -69,66 +131,81 @@ pub fn kernel(seed: u64) -> Kernel {
     }
 }
 
-fn buffers(dice: &mut Dice) -> Vec<Buffer> {
-    let read = 1 + dice.below(2);
-    let changed = 1 + dice.below(2);
-    let mut of = |modes: &[Mode]| Buffer {
-        of: dice.of(ELEMENTS),
-        mode: dice.of(modes),
-    };
-    let reads: Vec<_> = (0..read).map(|_| of(&[Mode::Read, Mode::Along])).collect();
-    let changes = (0..changed).map(|_| of(&[Mode::Own, Mode::Own, Mode::Reversed, Mode::Whole]));
-    reads.into_iter().chain(changes).collect()
+/// Whether it is a buffer of atomics that all threads change.
+fn is_shared(buffer: &Buffer) -> bool {
+    matches!(buffer.mode, Mode::Atomic(_))
 }
 
-fn helper(dice: &mut Dice, helpers: &[Helper]) -> Helper {
-    let params: Vec<Ty> = (0..1 + dice.below(3)).map(|_| dice.of(ALL)).collect();
-    let returns: Vec<Ty> = (0..1 + dice.below(4) / 3).map(|_| dice.of(ALL)).collect();
-    let buffer = dice.percent(30).then(|| dice.of(ELEMENTS));
-    let buffers: Vec<Buffer> = buffer
-        .map(|of| Buffer {
-            of,
+fn helper(dice: &mut Dice, items: &Items) -> Helper {
+    let structs = &items.structs[..];
+    let params = 1 + dice.below(3);
+    let mut params: Vec<Shape> = (0..params).map(|_| shape::passed(dice, structs)).collect();
+    let method_of = match dice.percent(30) && !structs.is_empty() {
+        true => Some(dice.below(structs.len())),
+        false => None,
+    };
+    if let Some(id) = method_of {
+        params.insert(0, Shape::Struct(id));
+    }
+    let returns = shape::passed(dice, structs);
+    // A method takes no buffer.
+    let buffer = match dice.below(20) {
+        0..=5 if method_of.is_none() => Some(Buffer {
+            of: shape::of_buffer(dice, structs),
             mode: Mode::Read,
-        })
-        .into_iter()
-        .collect();
-    let mut maker = Maker::new(dice, helpers, &buffers, &params, "p");
+        }),
+        // That of the kernel, or none: others are seldom the same.
+        6..=9 if method_of.is_none() => items.buffers.iter().find(|it| is_shared(it)).cloned(),
+        _ => None,
+    };
+    let buffers: Vec<Buffer> = buffer.clone().into_iter().collect();
+    let mut maker = Maker::new(dice, items, &buffers, &params, "p");
+    if method_of.is_some() {
+        "self".clone_into(&mut maker.variables[0].name);
+    }
     maker.left = EXPRESSIONS_MAX / 3;
-    maker.returns = Some(returns.clone());
+    maker.returns = Some(Some(returns.clone()));
     let body = maker.statements(3, 2);
     maker.left = maker.left.max(8);
-    let values = returns.iter().map(|of| maker.expr(*of, 2)).collect();
+    let value = maker.value(&returns, 2);
     let variables = maker.variables;
     Helper {
+        method_of,
         variables,
         params: params.len(),
         buffer,
         returns,
         body,
-        values,
+        value,
     }
 }
 
 impl<'a> Maker<'a> {
     fn new(
         dice: &'a mut Dice,
-        helpers: &'a [Helper],
+        items: &'a Items,
         buffers: &'a [Buffer],
-        params: &[Ty],
+        params: &[Shape],
         name: &str,
     ) -> Self {
         let variables = params.iter().enumerate().map(|(index, of)| Variable {
             name: format!("{name}{index}"),
-            shape: Shape::One(*of),
+            shape: of.clone(),
             is_mut: false,
             is_typed: true,
         });
         Self {
             dice,
-            helpers,
+            structs: &items.structs,
+            tables: &items.tables,
+            helpers: &items.helpers,
             buffers,
             variables: variables.collect(),
+            params: params.len(),
             scope: (0..params.len()).collect(),
+            cube: None,
+            shared: &[],
+            stored: Vec::new(),
             loops: Vec::new(),
             loops_made: 0,
             returns: None,
@@ -144,6 +221,7 @@ impl<'a> Maker<'a> {
             true => None,
             false => Some(self.variables[self.dice.of(&self.scope)].name.clone()),
         };
+        let hidden = hidden.filter(|name| name != "self");
         let name = hidden.unwrap_or_else(|| format!("v{}", self.variables.len()));
         let is_typed = self.dice.percent(30);
         self.variables.push(Variable {
@@ -165,9 +243,9 @@ impl<'a> Maker<'a> {
 
     /// Runs in a block of its own.
     fn inside<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
-        let scope = self.scope.clone();
+        let (scope, stored) = (self.scope.clone(), self.stored.clone());
         let made = make(self);
-        self.scope = scope;
+        (self.scope, self.stored) = (scope, stored);
         made
     }
 

@@ -103,6 +103,11 @@ impl Ty {
         }
     }
 
+    /// Returns the number of bytes in memory.
+    pub fn bytes(self) -> usize {
+        self.width().div_ceil(8) as usize
+    }
+
     /// Whether it is a signed integer.
     pub fn is_signed(self) -> bool {
         matches!(self, I8 | I16 | I32 | I64 | Isize)
@@ -132,7 +137,7 @@ impl Ty {
         }
     }
 
-    fn float(self, bits: u64) -> f64 {
+    pub(crate) fn float(self, bits: u64) -> f64 {
         match self {
             F32 => f32::from_bits(bits as u32).into(),
             _ => f64::from_bits(bits),
@@ -141,7 +146,7 @@ impl Ty {
 
     /// Returns the bits of a float, which is rounded to the type. An operation of `f32` that is computed in `f64` and rounded
     /// is the same for sums, products and quotients: `f64` has more than twice the bits.
-    fn rounded(self, value: f64) -> u64 {
+    pub(crate) fn rounded(self, value: f64) -> u64 {
         match self {
             F32 => u64::from((value as f32).to_bits()),
             _ => value.to_bits(),
@@ -177,6 +182,33 @@ impl Ty {
             _ => dice.below(16) as i128 - if self.is_signed() { 8 } else { 0 },
         };
         self.cut(edge)
+    }
+
+    /// Returns a random literal, of floats none that is zero: Mesa's driver for the processor takes `x + 0.0` for `x`, which
+    /// differs if `x` is `-0.0`.
+    pub fn literal(self, dice: &mut Dice) -> u64 {
+        let bits = self.random(dice);
+        match self.is_float() && self.compare(Compare::Eq, bits, 0) {
+            true => U8.cast(1, self),
+            false => bits,
+        }
+    }
+
+    /// Returns the unsigned integer of the same size.
+    pub(crate) fn unsigned(self) -> Self {
+        match self {
+            I8 => U8,
+            I16 => U16,
+            I32 => U32,
+            I64 => U64,
+            Isize => Usize,
+            of => of,
+        }
+    }
+
+    /// Returns the bits of an integer, or of the end of the type that it is beyond.
+    pub(crate) fn saturated(self, value: i128) -> u64 {
+        self.cut(value.clamp(self.least(), self.greatest()))
     }
 
     fn greatest(self) -> i128 {
@@ -224,6 +256,7 @@ impl Ty {
                 Binary::Sub => x - y,
                 Binary::Mul => x * y,
                 Binary::Div => x / y,
+                Binary::Rem => x % y,
                 Binary::Min | Binary::Max if x.is_nan() || y.is_nan() => f64::NAN,
                 // Without a sign: see the text.
                 Binary::Min => x.min(y).abs(),

@@ -1,5 +1,6 @@
 //! Expressions, statements, helper functions, kernels.
 
+use crate::method::Method;
 use crate::number::{Binary, Compare, Ty, Unary};
 
 /// A variable, by its number in its function.
@@ -21,21 +22,18 @@ pub struct Expr {
 #[expect(missing_docs, reason = "the expressions of Rust")]
 pub enum Kind {
     Literal(u64),
-    Name(Var),
-    /// A part of a tuple.
-    Part(Var, usize),
-    /// An element of an array.
-    Element(Var, Index),
+    /// A number that is held somewhere.
+    Place(Place),
     /// The number of the thread, as `i` or as `thread()`.
     Thread(bool),
     /// The number of threads.
     Threads,
     /// The number of elements of a buffer.
     Len(usize),
-    /// An element of a buffer that the kernel reads.
-    Load(usize, Index),
-    /// The thread's own element of a buffer.
-    Own(usize),
+    /// The number of the thread in its cube.
+    ThreadInCube,
+    /// The number of the cube.
+    Cube,
     Unary(Unary, Box<Expr>),
     Binary(Binary, Box<Expr>, Box<Expr>),
     Compare(Compare, Box<Expr>, Box<Expr>),
@@ -47,6 +45,39 @@ pub enum Kind {
     If(Box<Expr>, Block, Block),
     Match(Box<Expr>, Vec<Arm>),
     Call(Call),
+    Method(Method, Vec<Expr>),
+    /// What an element of atomics was before an operation.
+    Atomic(Atomic),
+}
+
+/// An atomic operation on an element.
+#[derive(Clone, Debug)]
+pub struct Atomic {
+    /// The buffer.
+    pub buffer: usize,
+    /// The operation.
+    pub operation: Operation,
+    /// The index, of the thread's own element none.
+    pub index: Option<Index>,
+    /// The operands.
+    pub values: Vec<Expr>,
+}
+
+/// What an atomic operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the operations of Rust")]
+pub enum Operation {
+    Add,
+    Sub,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Swap,
+    Exchange,
+    Load,
+    Store,
 }
 
 /// An index, which is in bounds.
@@ -54,8 +85,8 @@ pub enum Kind {
 pub enum Index {
     /// `i`, of a buffer with an element for each thread.
     Thread,
-    /// `value as usize % len`.
-    Usize(Box<Expr>),
+    /// `value as usize % len`: of an array, or of the buffer.
+    Usize(Box<Expr>, Option<usize>),
     /// `value % m` of an unsigned type.
     Rest(Box<Expr>, u64),
     /// `value & m` of a signed type.
@@ -97,32 +128,60 @@ pub enum Pattern {
 pub struct Call {
     /// The function, by its number.
     pub helper: usize,
-    /// The values.
-    pub values: Vec<Expr>,
+    /// The values; the first is what a method is called on.
+    pub values: Vec<Value>,
     /// The buffer, if the function takes one.
     pub buffer: Option<usize>,
 }
 
-/// What a variable holds at first.
+/// A value of any shape.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the expressions of Rust")]
 pub enum Value {
     One(Expr),
-    Tuple(Vec<Expr>),
-    Array(Vec<Expr>),
-    Repeat(Expr, usize),
-    /// Of a function that returns a tuple.
+    Copy(Place),
+    Tuple(Vec<Value>),
+    Array(Vec<Value>),
+    Repeat(Box<Value>, usize),
+    /// A struct, whose fields that are not named are those of another one.
+    Struct(usize, Vec<(usize, Value)>, Option<Box<Value>>),
+    If(Box<Expr>, Box<Value>, Box<Value>),
+    /// Of a function that returns this shape.
     Call(Call),
 }
 
-/// A place that is assigned to.
+/// A place that holds a value: a part of a variable, of an element of a buffer or of a table.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "as of expressions")]
-pub enum Place {
-    Name(Var),
-    Part(Var, usize),
-    Element(Var, Index),
+#[expect(missing_docs, reason = "its parts")]
+pub struct Place {
+    pub root: Root,
+    pub steps: Vec<Step>,
+}
+
+/// Where a place begins.
+#[derive(Clone, Debug)]
+pub enum Root {
+    /// A variable.
+    Variable(Var),
+    /// An element of a buffer that the kernel reads.
+    Load(usize, Index),
+    /// The thread's own element of a buffer.
     Own(usize),
+    /// A constant, by its number in the kernel.
+    Table(usize),
+    /// An element of an array that the threads of a cube share.
+    Shared(usize, Index),
+}
+
+/// A step into a value.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A part of a tuple.
+    Part(usize),
+    /// A field of a struct.
+    Field(usize),
+    /// An element of an array.
+    At(Index),
 }
 
 /// The range of a loop.
@@ -152,9 +211,14 @@ pub enum Statement {
     /// `let (a, b) = ..`.
     Apart(Vec<Var>, Value),
     /// `let a; if .. { a = ..; } else { a = ..; }`.
-    Later(Var, Expr, Expr, Expr),
+    Later(Var, Expr, Value, Value),
+    Assign(Place, Value),
     /// With an operator as in `+=`.
-    Assign(Place, Option<Operator>, Expr),
+    Change(Place, Operator, Expr),
+    /// Its result is dropped.
+    Atomic(Atomic),
+    /// What all threads of a cube do.
+    Together(Together),
     If(Expr, Vec<Statement>, Option<Vec<Statement>>),
     Match(Expr, Vec<Arm>),
     For(LoopId, Var, Range, Vec<Statement>),
@@ -164,7 +228,42 @@ pub enum Statement {
     Loop(LoopId, Var, u64, Vec<Statement>),
     Break(LoopId),
     Continue(LoopId),
-    Return(Vec<Expr>),
+    Return(Option<Value>),
+}
+
+/// What the threads of a cube do together: a statement of the kernel's body, or within another such one.
+#[derive(Clone, Debug)]
+pub enum Together {
+    /// Each thread stores its own element of a shared array, between two barriers.
+    Store(usize, Value),
+    /// `let a = cube_sum(..)`, `subgroup_sum::<W>(..)`. Without a width it is of the cube.
+    Reduce(Var, Fold, Option<usize>, Expr),
+    /// `let a = shuffle::<W>(.., ..)`.
+    Shuffle(Var, Shuffle, usize, Expr, Expr),
+    /// A loop of this number of iterations.
+    For(Var, u64, Vec<Statement>),
+    /// A condition that is the same for all threads.
+    If(Expr, Vec<Statement>),
+}
+
+/// What a reduction does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the reductions")]
+pub enum Fold {
+    Sum,
+    Product,
+    Min,
+    Max,
+}
+
+/// Which thread's value a thread gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the shuffles")]
+pub enum Shuffle {
+    Lane,
+    Xor,
+    Down,
+    Up,
 }
 
 /// The operator of an assignment.
@@ -188,26 +287,66 @@ pub struct Variable {
     pub is_typed: bool,
 }
 
-/// The shape of a variable.
+/// The shape of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the types of Rust")]
 pub enum Shape {
     One(Ty),
-    Tuple(Vec<Ty>),
-    Array(Ty, usize),
+    Tuple(Vec<Shape>),
+    Array(Box<Shape>, usize),
+    /// By its number in the kernel.
+    Struct(usize),
+}
+
+/// A struct.
+#[derive(Clone, Debug)]
+pub struct Struct {
+    /// The shapes of the fields.
+    pub fields: Vec<Shape>,
+    /// Whether a buffer may have such elements: `#[repr(C)]`, and no padding.
+    pub is_element: bool,
+}
+
+impl Shape {
+    /// Returns the types of the numbers, in the order of memory.
+    pub fn numbers(&self, structs: &[Struct]) -> Vec<Ty> {
+        let of_all = |parts: &[Self]| {
+            let parts = parts.iter().flat_map(|part| part.numbers(structs));
+            parts.collect()
+        };
+        match self {
+            Self::One(of) => vec![*of],
+            Self::Tuple(parts) => of_all(parts),
+            Self::Array(of, len) => of.numbers(structs).repeat(*len),
+            Self::Struct(id) => of_all(&structs[*id].fields),
+        }
+    }
+
+    /// Returns the number of numbers.
+    pub fn size(&self, structs: &[Struct]) -> usize {
+        let of_all = |parts: &[Self]| parts.iter().map(|part| part.size(structs)).sum();
+        match self {
+            Self::One(_) => 1,
+            Self::Tuple(parts) => of_all(parts),
+            Self::Array(of, len) => len * of.size(structs),
+            Self::Struct(id) => of_all(&structs[*id].fields),
+        }
+    }
 }
 
 /// A helper function.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "its parts")]
 pub struct Helper {
+    /// Set if it is a method of this struct.
+    pub method_of: Option<usize>,
     /// The first of them are the parameters.
     pub variables: Vec<Variable>,
     pub params: usize,
-    pub buffer: Option<Ty>,
-    pub returns: Vec<Ty>,
+    pub buffer: Option<Buffer>,
+    pub returns: Shape,
     pub body: Vec<Statement>,
-    pub values: Vec<Expr>,
+    pub value: Value,
 }
 
 /// A kernel.
@@ -215,19 +354,33 @@ pub struct Helper {
 #[expect(missing_docs, reason = "its parts")]
 pub struct Kernel {
     pub seed: u64,
+    /// The threads of a cube, if they work together.
+    pub cube: Option<usize>,
+    /// The elements of the shared arrays, which have one for each thread.
+    pub shared: Vec<Shape>,
+    pub structs: Vec<Struct>,
+    pub tables: Vec<Table>,
     pub helpers: Vec<Helper>,
     /// The first of them are the scalars.
     pub variables: Vec<Variable>,
-    pub scalars: Vec<Ty>,
+    pub scalars: Vec<Shape>,
     pub buffers: Vec<Buffer>,
     pub body: Vec<Statement>,
 }
 
+/// A constant.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "its parts")]
+pub struct Table {
+    pub shape: Shape,
+    pub bits: Vec<u64>,
+}
+
 /// A buffer of a kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "its parts")]
 pub struct Buffer {
-    pub of: Ty,
+    pub of: Shape,
     pub mode: Mode,
 }
 
@@ -244,6 +397,19 @@ pub enum Mode {
     Reversed,
     /// `#[whole] &mut [T]`, at the number of the thread, from the first statement on.
     Whole,
+    /// `&[Atomic<T>]`, at any index, by operations whose order does not count.
+    Atomic(Commuting),
+    /// `&[Atomic<T>]`, at the number of the thread.
+    AtomicOwn,
+}
+
+/// Atomic operations whose order does not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Commuting {
+    /// Additions and subtractions.
+    Sum,
+    /// Nothing but this one.
+    Only(Operation),
 }
 
 /// The fewest elements of a buffer, and of threads.

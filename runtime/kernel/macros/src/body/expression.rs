@@ -236,7 +236,9 @@ impl Body<'_> {
         let mut fields: Vec<_> = fields.collect();
         if let Some(rest) = &it.rest {
             let rest = self.expression(rest);
-            fields.push(quote!(..#rest));
+            // In braces, so that a closure captures all of it: where it captures the fields alone, rustc 1.95 forgets what the
+            // associated types are that the twins of structs have as fields, and fails inside.
+            fields.push(quote!(..{ #rest }));
         }
         match self.form {
             Form::Traced if !path.is_ident("Self") => quote_spanned!(span=> {

@@ -1,9 +1,10 @@
 //! Random statements.
 
 use super::Maker;
-use crate::number::{ALL, Binary, ELEMENTS, INTEGERS, Ty};
+use super::shape::{composite, passed};
+use crate::number::{ALL, Binary, INTEGERS, Ty};
 use crate::tree::{
-    Block, Expr, Kind, Mode, Operator, Place, Range, RangeKind, Shape, Statement, Value, Var,
+    Block, Expr, Kind, Mode, Operator, Range, RangeKind, Root, Shape, Statement, Var,
 };
 
 impl Maker<'_> {
@@ -21,7 +22,8 @@ impl Maker<'_> {
 
     fn statement(&mut self, depth: usize) -> Statement {
         let is_flat = depth == 0;
-        match self.dice.below(20) {
+        match self.dice.below(21) {
+            20 => self.atomic().unwrap_or_else(|| self.declare()),
             0..=4 => self.declare(),
             5 => self.later(),
             6 | 7 => self.apart(),
@@ -36,36 +38,22 @@ impl Maker<'_> {
 
     fn declare(&mut self) -> Statement {
         let is_mut = self.dice.percent(60);
-        let of = self.dice.of(ALL);
-        let (shape, value) = match self.dice.below(8) {
-            0 => {
-                let parts: Vec<Ty> = (0..2 + self.dice.below(2))
-                    .map(|_| self.dice.of(ALL))
-                    .collect();
-                let values = parts.iter().map(|of| self.expr(*of, 1)).collect();
-                (Shape::Tuple(parts), Value::Tuple(values))
-            }
-            1 => {
-                let (of, len) = (self.dice.of(ALL), 1 + self.dice.below(5));
-                let values = (0..len).map(|_| self.expr(of, 1)).collect();
-                (Shape::Array(of, len), Value::Array(values))
-            }
-            2 => {
-                let (of, len) = (self.dice.of(ELEMENTS), 1 + self.dice.below(5));
-                (Shape::Array(of, len), Value::Repeat(self.expr(of, 2), len))
-            }
-            _ => (Shape::One(of), Value::One(self.expr(of, 3))),
+        let shape = match self.dice.percent(40) {
+            true => composite(self.dice, self.structs),
+            false => Shape::One(self.dice.of(ALL)),
         };
+        let depth = if matches!(shape, Shape::One(_)) { 3 } else { 2 };
+        let value = self.value(&shape, depth);
         let var = self.variable(shape, is_mut);
         self.bind(var);
         Statement::Let(var, value)
     }
 
     fn later(&mut self) -> Statement {
-        let of = self.dice.of(ALL);
+        let of = passed(self.dice, self.structs);
         let condition = self.expr(Ty::Bool, 2);
-        let (a, b) = (self.expr(of, 2), self.expr(of, 2));
-        let var = self.variable(Shape::One(of), false);
+        let (a, b) = (self.value(&of, 2), self.value(&of, 2));
+        let var = self.variable(of, false);
         // The arms do not see it, so it hides no name that they have.
         self.variables[var].name = format!("v{var}");
         self.bind(var);
@@ -73,19 +61,20 @@ impl Maker<'_> {
     }
 
     fn apart(&mut self) -> Statement {
-        let pairs = self.helpers.iter().map(|helper| helper.returns.clone());
-        let mut pairs: Vec<Vec<Ty>> = pairs.filter(|returns| returns.len() > 1).collect();
-        pairs.push(vec![self.dice.of(ALL), self.dice.of(ALL)]);
-        let parts = self.dice.of(&pairs);
-        let value = match self.call(&parts, 1) {
-            Some(call) => Value::Call(call),
-            None => Value::Tuple(parts.iter().map(|of| self.expr(*of, 2)).collect()),
+        let returns = self.helpers.iter().map(|helper| helper.returns.clone());
+        let mut tuples: Vec<_> = returns.filter(|it| matches!(it, Shape::Tuple(_))).collect();
+        let parts = [(); 2].map(|()| passed(self.dice, self.structs));
+        tuples.push(Shape::Tuple(parts.to_vec()));
+        let tuple = self.dice.of(&tuples);
+        let value = self.value(&tuple, 3);
+        let Shape::Tuple(parts) = tuple else {
+            unreachable!("a tuple");
         };
         let vars: Vec<Var> = parts
-            .iter()
+            .into_iter()
             .map(|of| {
                 let is_mut = self.dice.percent(50);
-                let var = self.variable(Shape::One(*of), is_mut);
+                let var = self.variable(of, is_mut);
                 self.variables[var].name = format!("v{var}");
                 var
             })
@@ -210,42 +199,23 @@ impl Maker<'_> {
 
     /// Assigns to one of the places, if there is one.
     fn assign(&mut self) -> Option<Statement> {
-        let mut places = Vec::new();
-        for var in self.scope.clone() {
-            let variable = &self.variables[var];
-            if !variable.is_mut {
-                continue;
-            }
-            match variable.shape.clone() {
-                Shape::One(of) => places.push((Place::Name(var), of)),
-                Shape::Tuple(parts) => {
-                    let parts = parts.into_iter().enumerate();
-                    places.extend(parts.map(|(part, of)| (Place::Part(var, part), of)));
-                }
-                Shape::Array(of, _) => {
-                    let index = self.index_of_array(var);
-                    places.push((Place::Element(var, index), of));
-                }
-            }
-        }
-        for (index, buffer) in self.buffers.iter().enumerate() {
-            if matches!(buffer.mode, Mode::Own | Mode::Reversed | Mode::Whole) {
-                places.push((Place::Own(index), buffer.of));
-            }
-        }
-        if places.is_empty() {
-            return None;
-        }
-        let (place, of) = self.dice.of(&places);
+        let (place, shape) = self.target()?;
         let is_stored_only =
-            matches!(place, Place::Own(buffer) if self.buffers[buffer].mode == Mode::Whole);
-        let operator = (!is_stored_only && self.dice.percent(55)).then(|| self.operator(of));
+            matches!(place.root, Root::Own(it) if self.buffers[it].mode == Mode::Whole);
+        let of = match shape {
+            Shape::One(of) if !is_stored_only && self.dice.percent(55) => of,
+            shape => {
+                let value = self.value(&shape, 3);
+                return Some(Statement::Assign(place, value));
+            }
+        };
+        let operator = self.operator(of);
         let value = match operator {
-            Some(Operator::Shift(_)) => self.dice.of(INTEGERS),
-            _ => of,
+            Operator::Shift(_) => self.dice.of(INTEGERS),
+            Operator::Binary(_) => of,
         };
         let value = self.expr(value, 3);
-        Some(Statement::Assign(place, operator, value))
+        Some(Statement::Change(place, operator, value))
     }
 
     fn operator(&mut self, of: Ty) -> Operator {

@@ -1,0 +1,133 @@
+//! What the threads of a cube do together, at random.
+
+use super::Maker;
+use crate::number::{Compare, ELEMENTS, INTEGERS, Ty};
+use crate::tree::{Expr, Fold, Kind, Place, Root, Shape, Shuffle, Statement, Together};
+
+impl Maker<'_> {
+    /// Returns statements of all threads, with what they do together between them.
+    pub(super) fn phases(&mut self) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        for _ in 0..2 + self.dice.below(3) {
+            statements.extend(self.phase(1));
+        }
+        statements
+    }
+
+    fn phase(&mut self, depth: usize) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        if self.dice.percent(60) {
+            statements = self.statements(1, 2);
+        }
+        let together = self.together(depth);
+        statements.push(Statement::Together(together));
+        statements
+    }
+
+    fn together(&mut self, depth: usize) -> Together {
+        match self.dice.below(10) {
+            0 if depth > 0 => {
+                let var = self.variable(Shape::One(Ty::U32), false);
+                let end = 1 + self.dice.below(3) as u64;
+                let body = self.inside(|it| {
+                    it.bind(var);
+                    (0..1 + it.dice.below(2))
+                        .flat_map(|_| it.phase(depth - 1))
+                        .collect()
+                });
+                Together::For(var, end, body)
+            }
+            1 if depth > 0 => {
+                let condition = self.same_for_all();
+                let body = self.inside(|it| it.phase(depth - 1));
+                Together::If(condition, body)
+            }
+            2 | 3 => self.reduce(),
+            4 | 5 => self.shuffle(),
+            _ => {
+                let array = self.dice.below(self.shared.len());
+                let shape = self.shared[array].clone();
+                let value = self.value(&shape, 2);
+                if !self.stored.contains(&array) {
+                    self.stored.push(array);
+                }
+                Together::Store(array, value)
+            }
+        }
+    }
+
+    /// Returns a condition that is the same for all threads.
+    fn same_for_all(&mut self) -> Expr {
+        // Scalars are the first variables, and are not changed.
+        let scalars = self.scope.iter().copied();
+        let scalars: Vec<_> = scalars
+            .filter_map(|var| match self.variables[var].shape {
+                Shape::One(of) if var < self.params => Some((var, of)),
+                _ => None,
+            })
+            .filter(|(_, of)| *of != Ty::Bool)
+            .collect();
+        let ty = Ty::Bool;
+        let Some((var, of)) = scalars.get(self.dice.below(scalars.len())).copied() else {
+            let kind = Kind::Literal(u64::from(self.dice.percent(80)));
+            return Expr { ty, kind };
+        };
+        let (root, steps) = (Root::Variable(var), Vec::new());
+        let number = |kind| Box::new(Expr { ty: of, kind });
+        let literal = Kind::Literal(of.literal(self.dice));
+        let op = self.dice.of(&[Compare::Ne, Compare::Lt, Compare::Ge]);
+        let kind = Kind::Compare(
+            op,
+            number(Kind::Place(Place { root, steps })),
+            number(literal),
+        );
+        Expr { ty, kind }
+    }
+
+    fn width(&mut self) -> usize {
+        let cube = self.cube.unwrap_or(1);
+        let widths = [2, 4, 8, 16, 32];
+        let widths: Vec<_> = widths
+            .into_iter()
+            .filter(|it| cube.is_multiple_of(*it))
+            .collect();
+        self.dice.of(&widths)
+    }
+
+    fn reduce(&mut self) -> Together {
+        let of = self.dice.of(ELEMENTS);
+        let width = self.dice.percent(60).then(|| self.width());
+        let fold = match width.is_none() && of.is_float() {
+            // The order of a sum of the cube depends on the device.
+            true => self.dice.of(&[Fold::Min, Fold::Max]),
+            false => self
+                .dice
+                .of(&[Fold::Sum, Fold::Product, Fold::Min, Fold::Max]),
+        };
+        let value = self.expr(of, 2);
+        let is_mut = self.dice.percent(30);
+        let var = self.variable(Shape::One(of), is_mut);
+        self.bind(var);
+        Together::Reduce(var, fold, width, value)
+    }
+
+    fn shuffle(&mut self) -> Together {
+        let of = self.dice.of(ELEMENTS);
+        let shuffle = self
+            .dice
+            .of(&[Shuffle::Lane, Shuffle::Xor, Shuffle::Down, Shuffle::Up]);
+        let (width, by) = (self.width(), self.dice.of(INTEGERS));
+        let value = self.expr(of, 2);
+        let by = match self.dice.percent(50) {
+            true => Expr {
+                ty: by,
+                kind: Kind::Literal(self.dice.below(width + 1) as u64),
+            },
+            false => self.expr(by, 1),
+        };
+        let is_mut = self.dice.percent(30);
+        let var = self.variable(Shape::One(of), is_mut);
+        self.bind(var);
+        Together::Shuffle(var, shuffle, width, value, by)
+    }
+}

@@ -1,0 +1,158 @@
+//! The threads of a launch, and what those of a cube do together.
+
+use super::{Arguments, Frame, Jump};
+use crate::number::Binary;
+use crate::tree::{Expr, Fold, Kernel, Shuffle, Statement, Together, Value, Var};
+
+/// Runs all threads of a launch.
+pub fn launch(kernel: &Kernel, arguments: &mut Arguments) {
+    let len = kernel.cube.unwrap_or(1);
+    for first in (0..arguments.threads).step_by(len) {
+        let mut values = vec![Vec::new(); kernel.variables.len()];
+        for (value, scalar) in values.iter_mut().zip(&arguments.scalars) {
+            value.clone_from(scalar);
+        }
+        let shared = kernel.shared.iter();
+        let shared = shared.map(|of| vec![0; len * of.size(&kernel.structs)]);
+        let mut cube = Cube {
+            kernel,
+            threads: vec![Some(values); len],
+            shared: shared.collect(),
+            first,
+            arguments,
+        };
+        cube.statements(&kernel.body);
+    }
+}
+
+/// A running cube.
+struct Cube<'a> {
+    kernel: &'a Kernel,
+    /// The variables of each thread; `None` if it has returned.
+    threads: Vec<Option<Vec<Vec<u64>>>>,
+    shared: Vec<Vec<u64>>,
+    /// The number of its first thread.
+    first: usize,
+    arguments: &'a mut Arguments,
+}
+
+impl Cube<'_> {
+    fn statements(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            match statement {
+                Statement::Together(together) => self.together(together),
+                other => drop(self.each(|thread| thread.statement(other))),
+            }
+        }
+    }
+
+    /// Runs each thread that has not returned, and returns the results of all, if none has.
+    fn each<T>(&mut self, run: impl Fn(&mut Frame<'_>) -> Result<T, Jump>) -> Option<Vec<T>> {
+        let mut results = Vec::new();
+        for (at, slot) in self.threads.iter_mut().enumerate() {
+            let Some(values) = slot.take() else {
+                continue;
+            };
+            let mut frame = Frame {
+                kernel: self.kernel,
+                variables: &self.kernel.variables,
+                values,
+                buffers: &mut self.arguments.buffers,
+                shared: &self.shared,
+                // A helper function has one buffer at most.
+                passed: None,
+                thread: self.first + at,
+                threads: self.arguments.threads,
+            };
+            // A jump out of the kernel ends the thread.
+            if let Ok(result) = run(&mut frame) {
+                results.push(result);
+                *slot = Some(frame.values);
+            }
+        }
+        (results.len() == self.threads.len()).then_some(results)
+    }
+
+    fn each_number(&mut self, value: &Expr) -> Vec<u64> {
+        let numbers = self.each(|thread| thread.expr(value));
+        numbers.expect("no thread has returned")
+    }
+
+    fn together(&mut self, it: &Together) {
+        match it {
+            Together::Store(array, value) => self.store(*array, value),
+            Together::Reduce(var, fold, width, value) => {
+                let numbers = self.each_number(value);
+                let width = width.unwrap_or(numbers.len());
+                let folded = numbers.chunks(width).flat_map(|part| {
+                    let mut part = part.to_vec();
+                    while part.len() > 1 {
+                        let upper = part.split_off(part.len() / 2);
+                        for (a, b) in part.iter_mut().zip(upper) {
+                            *a = value.ty.binary(fold.operation(), *a, b);
+                        }
+                    }
+                    vec![part[0]; width]
+                });
+                let folded = folded.collect();
+                self.set(*var, folded);
+            }
+            Together::Shuffle(var, shuffle, width, value, by) => {
+                let numbers = self.each_number(value);
+                let places = self.each_number(by);
+                let shuffled = (0..numbers.len()).map(|at| {
+                    let place = shuffle.place(at % width, *width, by.ty.int(places[at]));
+                    place.map_or(numbers[at], |place| numbers[at / width * width + place])
+                });
+                let shuffled = shuffled.collect();
+                self.set(*var, shuffled);
+            }
+            Together::For(var, end, body) => {
+                for number in 0..*end {
+                    self.set(*var, vec![number; self.threads.len()]);
+                    self.statements(body);
+                }
+            }
+            Together::If(condition, body) => {
+                if self.each_number(condition)[0] != 0 {
+                    self.statements(body);
+                }
+            }
+        }
+    }
+
+    fn store(&mut self, array: usize, value: &Value) {
+        let values = self.each(|thread| thread.value(value));
+        self.shared[array] = values.expect("no thread has returned").concat();
+    }
+
+    fn set(&mut self, var: Var, numbers: Vec<u64>) {
+        for (values, number) in self.threads.iter_mut().flatten().zip(numbers) {
+            values[var] = vec![number];
+        }
+    }
+}
+
+impl Fold {
+    fn operation(self) -> Binary {
+        match self {
+            Self::Sum => Binary::Add,
+            Self::Product => Binary::Mul,
+            Self::Min => Binary::Min,
+            Self::Max => Binary::Max,
+        }
+    }
+}
+
+impl Shuffle {
+    /// Returns the place of the value that the thread of a place gets, if there is one.
+    fn place(self, at: usize, width: usize, by: i128) -> Option<usize> {
+        let by = usize::try_from(by).ok().filter(|by| *by < width)?;
+        match self {
+            Self::Lane => Some(by),
+            Self::Xor => Some(at ^ by),
+            Self::Down => Some(at + by).filter(|place| *place < width),
+            Self::Up => at.checked_sub(by),
+        }
+    }
+}
