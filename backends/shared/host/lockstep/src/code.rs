@@ -226,6 +226,16 @@ pub(crate) struct Said {
     pub(crate) line: u32,
 }
 
+/// The sum of a column and of a product that nothing else uses, of `f32`: both are rounded.
+pub(crate) struct MulAdd {
+    /// The steps that compute it. The last two multiply and add.
+    pub(crate) steps: Steps,
+    /// Which of the steps load a factor, of which nothing else uses the column.
+    pub(crate) loads: [Option<usize>; 2],
+    /// Which operand of the sum is not the product.
+    pub(crate) addend: usize,
+}
+
 /// Steps, in order.
 pub(crate) type Steps = Vec<Step>;
 
@@ -244,6 +254,8 @@ pub(crate) enum Step {
         to: Operand,
         of: [Operand; 3],
     },
+    /// Adds a product.
+    MulAdd(Box<MulAdd>),
     /// Calls a function for each thread.
     Each {
         f: Reference,
@@ -329,6 +341,9 @@ pub(crate) struct Loops {
     pub(crate) ramp: Kernel,
     /// Of elements of four bytes: copies rows of threads, of one element each or of neighbours.
     pub(crate) rows: Option<[Kernel; 2]>,
+    /// Adds products to rows of threads, and to one row of any length. The first index is 0 if the first factor is the same for
+    /// all threads of a row, and likewise the second one.
+    pub(crate) mul_add: [[[Option<Kernel>; 2]; 2]; 2],
     pub(crate) masks: [[Kernel; 2]; 2],
     /// Without and with a mask.
     pub(crate) bounds: [Kernel; 2],

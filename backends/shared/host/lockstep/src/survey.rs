@@ -14,8 +14,8 @@ pub(crate) struct Survey {
     pub(crate) begins_stored: Vec<bool>,
     /// For each value whether it is loaded from a variable that is not stored to as long as the value is used.
     pub(crate) is_variable_itself: Vec<bool>,
-    /// For each value whether a statement uses it.
-    pub(crate) is_used: Vec<bool>,
+    /// For each value how many operands of statements it is.
+    pub(crate) uses: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -35,6 +35,7 @@ struct Walk<'a> {
     last_use: Vec<usize>,
     /// The uses so far, for the ends of loops.
     uses: Vec<ValueId>,
+    counts: Vec<u32>,
     constants: Vec<Option<u64>>,
     /// The stores to each local, and the loads.
     stores: Vec<Vec<usize>>,
@@ -58,6 +59,7 @@ pub(crate) fn survey(function: &Function) -> Survey {
         defined: vec![0; values],
         last_use: vec![0; values],
         uses: Vec::new(),
+        counts: vec![0; values],
         constants: vec![None; values],
         stores: vec![Vec::new(); locals],
         loads: Vec::new(),
@@ -91,7 +93,7 @@ pub(crate) fn survey(function: &Function) -> Survey {
             .collect(),
         is_variable: walk.is_variable,
         is_variable_itself,
-        is_used: walk.last_use.iter().map(|last| *last > 0).collect(),
+        uses: walk.counts,
     }
 }
 
@@ -109,6 +111,7 @@ impl Walk<'_> {
     fn use_of(&mut self, value: ValueId) {
         self.last_use[value as usize] = self.position;
         self.uses.push(value);
+        self.counts[value as usize] += 1;
     }
 
     /// A value that is defined before the loop and used in it is used until its end.

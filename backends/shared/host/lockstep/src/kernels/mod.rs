@@ -11,17 +11,20 @@
 //! | `cast` | casts |
 //! | `fold` | reductions |
 //! | `place` | fills, ramps, rows, masks, bounds |
+//! | `product` | sums of products |
 
 mod cast;
 mod fold;
 mod map;
 mod place;
+mod product;
 
 pub(crate) use cast::cast;
 pub(crate) use fold::{fold, trees};
 pub(crate) use map::{Choice, advance, binary, compare, fma, random, select, unary};
 pub(crate) use millstream_loops::level::Kernel;
 pub(crate) use place::{Bounded, Counted, blend, bounds, fill, masks, ramp, rows};
+pub(crate) use product::{Factors, mul_add};
 
 /// Matches a value: expands to `$body` with `$t` as the type of the pattern that fits, or to `$else`.
 macro_rules! match_type {

@@ -57,6 +57,7 @@ fn walk(steps: &mut Steps, visitor: &mut impl Visitor) {
                 of.iter_mut().for_each(|of| visitor.operand(of));
                 visitor.operand(to);
             }
+            Step::MulAdd(it) => walk(&mut it.steps, visitor),
             Step::Ramp { to, .. } | Step::Tested { to, .. } => visitor.operand(to),
             Step::Set {
                 to, value, swaps, ..

@@ -208,7 +208,7 @@ impl Lower<'_> {
         let operands = std::array::from_fn(|_| all.next().unwrap_or(Operand::scalar(0)));
         let access = self.access(memory, Some(at), value);
         let dtype = self.type_of(value).dtype;
-        let is_used = self.survey.is_used[value as usize];
+        let is_used = self.survey.uses[value as usize] > 0;
         let to = is_used.then(|| self.new_column(dtype));
         self.emit(Step::Atomic {
             access,

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `values`, `affine`, `together` | operations: of one thread, and of several |
 //! | `operands` | their operands |
+//! | `products` | sums of products |
 //! | `memory` | loads and stores |
 //! | `control` | branches and loops |
 //! | `columns` | which columns share memory |
@@ -15,6 +16,7 @@ mod columns;
 mod control;
 mod memory;
 mod operands;
+mod products;
 mod together;
 mod values;
 
@@ -124,6 +126,8 @@ struct Lower<'a> {
     launch_uniform: Vec<bool>,
     /// The first byte of each shared array.
     shared: Vec<usize>,
+    /// The last product, with its factors.
+    product: Option<(ValueId, [ValueId; 2])>,
     line: u32,
     leaves: bool,
 }
@@ -159,6 +163,7 @@ fn compile_as(function: &Function, shape: [u32; 3]) -> (Code, Option<u32>) {
         uniform: function.uniform_locals(),
         launch_uniform: function.launch_uniform_locals(),
         shared: Vec::new(),
+        product: None,
         line: 0,
         leaves: false,
     };
@@ -236,6 +241,7 @@ fn loops(level: Level, width: u32) -> Loops {
         blend: [false, true].map(|scalar| sizes.map(|size| kernels::blend(size, scalar, level))),
         ramp: kernels::ramp(level),
         rows: kernels::rows(4, width as usize, level),
+        mul_add: [width as usize, 0].map(|width| kernels::mul_add(width, level)),
         masks: kernels::masks(level),
         bounds: kernels::bounds(level),
     }

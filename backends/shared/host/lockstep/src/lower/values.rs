@@ -40,7 +40,11 @@ impl Lower<'_> {
             Op::Reduce(scope, op, a) => vec![self.reduce(*scope, *op, *a)],
             Op::Atomic(op, memory, at) => vec![self.atomic(value, *op, *memory, *at)],
             Op::Shuffle(from, width, a, by) => vec![self.shuffle(*from, *width, [*a, *by])],
-            _ => lanes.map(|lane| self.lane(of.dtype, op, lane)).collect(),
+            _ => {
+                let found = lanes.map(|lane| self.lane(of.dtype, op, lane)).collect();
+                self.add_product(value, op);
+                found
+            }
         }
     }
 

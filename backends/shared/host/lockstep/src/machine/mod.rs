@@ -10,6 +10,7 @@
 //! | `access`, `loads`, `stores` | accesses: their bounds, loads, stores and atomic operations |
 //! | `elements`, `copies` | the loops of accesses |
 //! | `say` | what threads print, and failed assertions |
+//! | `products` | sums of products |
 //! | `together` | reductions and shuffles |
 
 mod access;
@@ -21,6 +22,7 @@ mod cubes;
 mod element;
 mod elements;
 mod loads;
+mod products;
 mod ramps;
 mod say;
 mod stores;
@@ -290,6 +292,7 @@ impl Machine<'_> {
                     one.each(*f, *to, *of, active);
                 });
             }
+            Step::MulAdd(it) => self.mul_add(it, active),
             Step::Ramp { to, value } => self.ramp(*to, *value, active),
             Step::Tested { to, test } => self.write_tested(*to, *test, active),
             Step::Set {

@@ -4,6 +4,7 @@
 mod edges;
 mod hand;
 mod nests;
+mod products;
 mod side_by_side;
 mod typed;
 

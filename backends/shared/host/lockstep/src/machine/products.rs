@@ -1,0 +1,137 @@
+//! Sums of products.
+
+use super::Machine;
+use super::active::Active;
+use crate::code::{At, MulAdd, Operand, Step, Target};
+use crate::kernels::Factors;
+
+/// The threads of a loop: as rows, or as one row of any length.
+#[derive(Clone, Copy)]
+struct Area {
+    active: Active,
+    width: usize,
+    is_one: bool,
+}
+
+/// Where a factor of the first thread is, its distance from thread to thread in a row, and that from row to row.
+type Factor = (*const f32, usize, isize);
+
+impl Machine<'_> {
+    /// Adds a product: in one loop, which reads the factors where they lie, if it can.
+    pub(super) fn mul_add(&self, it: &MulAdd, active: Active) {
+        let (before, last) = it.steps.split_at(it.steps.len() - 2);
+        for (at, step) in before.iter().enumerate() {
+            if !it.loads.contains(&Some(at)) {
+                self.block(std::slice::from_ref(step), active);
+            }
+        }
+        let ([Step::Map { of: factors, .. }, Step::Map { to, of: sum, .. }], [a, b]) =
+            (last, it.loads)
+        else {
+            unreachable!("the last steps multiply and add")
+        };
+        let addend = sum[it.addend];
+        let [a, b] = [a, b].map(|load| load.map(|at| &before[at]));
+        let factors = [(a, factors[0]), (b, factors[1])];
+        let is_done = self.add_product(factors, addend, *to, self.row_of(active))
+            || self.cubes_of(active).all(|at| {
+                let (one, part) = match self.cubes {
+                    1 => (*self, active),
+                    _ => (self.of_cube(at), self.hull_in(at, active)),
+                };
+                let area = one.rows_of(part).unwrap_or(one.row_of(part));
+                one.add_product(factors, addend, *to, area)
+            });
+        if !is_done {
+            for load in it.loads.into_iter().flatten() {
+                self.step(&before[load], active);
+            }
+            self.block(last, active);
+        }
+    }
+
+    /// Returns the threads between the first active one and the end as one row.
+    fn row_of(&self, active: Active) -> Area {
+        Area {
+            active,
+            width: active.end - active.first,
+            is_one: true,
+        }
+    }
+
+    /// Returns the rows of threads that have active ones, of a cube with rows. Loops write what others have.
+    fn rows_of(&self, active: Active) -> Option<Area> {
+        let [width, height, depth] = self.code.shape.map(|axis| axis as usize);
+        let active = self.whole_rows(active);
+        let is_whole = (active.end - active.first).is_multiple_of(width);
+        (height > 1 && depth == 1 && is_whole).then_some(Area {
+            active,
+            width,
+            is_one: false,
+        })
+    }
+
+    /// Adds the product. Returns `false` if no loop does it.
+    fn add_product(
+        &self,
+        factors: [(Option<&Step>, Operand); 2],
+        addend: Operand,
+        to: Operand,
+        area: Area,
+    ) -> bool {
+        let [Some(a), Some(b)] = factors.map(|(load, operand)| self.factor(load, operand, area))
+        else {
+            return false;
+        };
+        let Some(run) = self.code.loops.mul_add[usize::from(area.is_one)][a.1][b.1] else {
+            return false;
+        };
+        let factors = Factors {
+            first: [a.0, b.0],
+            apart: [a.2, b.2],
+            width: area.width,
+        };
+        let Active { first, end, .. } = area.active;
+        let (d, c) = (self.pointer(to, first), self.pointer(addend, first));
+        let factors = (&raw const factors).cast();
+        // SAFETY: the columns have an element for each of these threads, and the factors are in bounds.
+        unsafe { run(d, c, factors, factors, (end - first) / area.width) };
+        true
+    }
+
+    /// Returns where a factor is, if all of its elements are in bounds.
+    fn factor(&self, load: Option<&Step>, operand: Operand, area: Area) -> Option<Factor> {
+        let Some(Step::Load { access, .. }) = load else {
+            if operand.varies() && self.cubes > 1 {
+                return None;
+            }
+            let from = self.pointer(operand, area.active.first).cast_const().cast();
+            return Some(match operand.is_scalar() {
+                true => (from, 0, 0),
+                false => (from, 1, area.width as isize),
+            });
+        };
+        let memory = self.memory(access);
+        let At::Affine(value) = access.at else {
+            return None;
+        };
+        // Each cube has its own arrays; and other cubes may change buffers that are not constant.
+        let is_array = matches!(access.target, Target::Shared { .. });
+        if memory.shared || is_array && self.cubes > 1 {
+            return None;
+        }
+        let (first, apart, down) = match area.is_one {
+            true => {
+                let run = self.whole_run(value, area.active)?;
+                (Self::checked(access, memory, run)?, run.stride, 0)
+            }
+            false => {
+                let rows = self.rows_within(access, memory, value, area.active)?;
+                (rows.first as usize, rows.strides[0], rows.strides[1])
+            }
+        };
+        let apart = usize::try_from(apart).ok().filter(|apart| *apart <= 1)?;
+        let from = memory.pointer.wrapping_add(first * memory.size);
+        Some((from.cast_const().cast(), apart, down as isize))
+    }
+}
