@@ -1,7 +1,7 @@
 //! The threads of a launch, and what those of a cube do together.
 
 use super::{Arguments, Frame, Jump};
-use crate::number::Binary;
+use crate::number::{Binary, Compare, Ty, Unary};
 use crate::tree::{Expr, Fold, Kernel, Shuffle, Statement, Together, Value, Var};
 
 /// Runs all threads of a launch.
@@ -89,10 +89,10 @@ impl Cube<'_> {
                     while part.len() > 1 {
                         let upper = part.split_off(part.len() / 2);
                         for (a, b) in part.iter_mut().zip(upper) {
-                            *a = value.ty.binary(fold.operation(), *a, b);
+                            *a = fold.of(value.ty, *a, b);
                         }
                     }
-                    vec![part[0]; width]
+                    vec![fold.result(value.ty, part[0]); width]
                 });
                 let folded = folded.collect();
                 self.set(*var, folded);
@@ -134,12 +134,24 @@ impl Cube<'_> {
 }
 
 impl Fold {
-    fn operation(self) -> Binary {
+    fn of(self, of: Ty, a: u64, b: u64) -> u64 {
+        let is_less = of.compare(Compare::Lt, a, b);
         match self {
-            Self::Sum => Binary::Add,
-            Self::Product => Binary::Mul,
-            Self::Min => Binary::Min,
-            Self::Max => Binary::Max,
+            Self::Sum => of.binary(Binary::Add, a, b),
+            Self::Product => of.binary(Binary::Mul, a, b),
+            // NaN if one is.
+            _ if of.compare(Compare::Ne, a, a) => a,
+            _ if of.compare(Compare::Ne, b, b) => b,
+            Self::Min => [b, a][usize::from(is_less)],
+            Self::Max => [a, b][usize::from(is_less)],
+        }
+    }
+
+    /// The least of floats has no sign: see the text.
+    fn result(self, of: Ty, value: u64) -> u64 {
+        match self {
+            Self::Min | Self::Max if of.is_float() => of.unary(Unary::Abs, value),
+            _ => value,
         }
     }
 }
