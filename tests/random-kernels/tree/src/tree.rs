@@ -236,6 +236,10 @@ pub enum Statement {
 pub enum Together {
     /// Each thread stores its own element of a shared array, between two barriers.
     Store(usize, Value),
+    /// Stores as `Store` and loads an element, in a helper function of the array.
+    Exchange(Var, usize, Value, Index),
+    /// Atomic operations on a shared array of counters, between barriers.
+    Tally(Tally),
     /// `let a = cube_sum(..)`, `subgroup_sum::<W>(..)`. Without a width it is of the cube.
     Reduce(Var, Fold, Option<usize>, Expr),
     /// `let a = shuffle::<W>(.., ..)`.
@@ -244,6 +248,20 @@ pub enum Together {
     For(Var, u64, Vec<Statement>),
     /// A condition that is the same for all threads.
     If(Expr, Vec<Statement>),
+}
+
+/// Each thread stores its counter, changes that of another one, and loads that of a third one.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "its parts")]
+pub struct Tally {
+    pub var: Var,
+    /// The array, by its number in the kernel.
+    pub array: usize,
+    pub first: Expr,
+    pub operation: Operation,
+    pub at: Index,
+    pub value: Expr,
+    pub from: Index,
 }
 
 /// What a reduction does.
@@ -358,6 +376,8 @@ pub struct Kernel {
     pub cube: Option<usize>,
     /// The elements of the shared arrays, which have one for each thread.
     pub shared: Vec<Shape>,
+    /// The types of the shared arrays of atomics, likewise.
+    pub tallies: Vec<Ty>,
     pub structs: Vec<Struct>,
     pub tables: Vec<Table>,
     pub helpers: Vec<Helper>,

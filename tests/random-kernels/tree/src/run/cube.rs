@@ -2,7 +2,7 @@
 
 use super::{Arguments, Frame, Jump};
 use crate::number::{Binary, Compare, Ty, Unary};
-use crate::tree::{Expr, Fold, Kernel, Shuffle, Statement, Together, Value, Var};
+use crate::tree::{Expr, Fold, Index, Kernel, Shuffle, Statement, Tally, Together, Value, Var};
 
 /// Runs all threads of a launch.
 pub fn launch(kernel: &Kernel, arguments: &mut Arguments) {
@@ -81,6 +81,15 @@ impl Cube<'_> {
     fn together(&mut self, it: &Together) {
         match it {
             Together::Store(array, value) => self.store(*array, value),
+            Together::Exchange(var, array, value, index) => {
+                self.store(*array, value);
+                let places = self.each_index(index);
+                let size = self.kernel.shared[*array].size(&self.kernel.structs);
+                for (values, place) in self.threads.iter_mut().flatten().zip(places) {
+                    values[*var] = self.shared[*array][place * size..][..size].to_vec();
+                }
+            }
+            Together::Tally(tally) => self.tally(tally),
             Together::Reduce(var, fold, width, value) => {
                 let numbers = self.each_number(value);
                 let width = width.unwrap_or(numbers.len());
@@ -119,6 +128,23 @@ impl Cube<'_> {
                 }
             }
         }
+    }
+
+    fn each_index(&mut self, index: &Index) -> Vec<usize> {
+        let len = self.threads.len();
+        let places = self.each(|thread| thread.index(index, len));
+        places.expect("no thread has returned")
+    }
+
+    fn tally(&mut self, it: &Tally) {
+        let mut counters = self.each_number(&it.first);
+        let (places, values) = (self.each_index(&it.at), self.each_number(&it.value));
+        for (place, value) in places.into_iter().zip(values) {
+            counters[place] = it.operation.after(it.value.ty, counters[place], &[value]);
+        }
+        let found = self.each_index(&it.from).into_iter();
+        let found = found.map(|place| counters[place]).collect();
+        self.set(it.var, found);
     }
 
     fn store(&mut self, array: usize, value: &Value) {
