@@ -10,6 +10,7 @@ mod together;
 mod value;
 
 use crate::dice::Dice;
+use crate::number::Ty;
 use crate::tree::{
     Buffer, Helper, Kernel, LoopId, Mode, Place, Root, Shape, Statement, Struct, Table, Var,
     Variable,
@@ -34,6 +35,8 @@ struct Maker<'a> {
     /// The elements of the shared arrays, and the arrays that all threads have stored.
     shared: &'a [Shape],
     stored: Vec<usize>,
+    /// The types of the shared arrays of atomics.
+    tallies: Vec<Ty>,
     /// The visible variables.
     scope: Vec<Var>,
     /// The open loops, innermost last.
@@ -110,7 +113,7 @@ pub fn kernel(seed: u64) -> Kernel {
             body.push(assign(&mut maker, index));
         }
     }
-    let variables = maker.variables;
+    let (variables, tallies) = (maker.variables, maker.tallies);
     let Items {
         structs,
         tables,
@@ -121,6 +124,7 @@ pub fn kernel(seed: u64) -> Kernel {
         seed,
         cube,
         shared,
+        tallies,
         structs,
         tables,
         helpers,
@@ -206,6 +210,7 @@ impl<'a> Maker<'a> {
             cube: None,
             shared: &[],
             stored: Vec::new(),
+            tallies: Vec::new(),
             loops: Vec::new(),
             loops_made: 0,
             returns: None,

@@ -168,19 +168,7 @@ impl Frame<'_> {
             unreachable!("a number");
         };
         let before = self.buffers[buffer][at];
-        let binary = |op| of.binary(op, before, values[0]);
-        self.buffers[buffer][at] = match it.operation {
-            Operation::Add => binary(Binary::Add),
-            Operation::Sub => binary(Binary::Sub),
-            Operation::Min => binary(Binary::Min),
-            Operation::Max => binary(Binary::Max),
-            Operation::And => binary(Binary::And),
-            Operation::Or => binary(Binary::Or),
-            Operation::Xor => binary(Binary::Xor),
-            Operation::Exchange if before == values[0] => values[1],
-            Operation::Exchange | Operation::Load => before,
-            Operation::Swap | Operation::Store => values[0],
-        };
+        self.buffers[buffer][at] = it.operation.after(of, before, &values);
         Ok(before)
     }
 
@@ -223,6 +211,25 @@ impl Frame<'_> {
                 false => self.value(b),
             },
             Value::Call(call) => self.call(call),
+        }
+    }
+}
+
+impl Operation {
+    /// Returns what an element is after the operation.
+    fn after(self, of: Ty, before: u64, values: &[u64]) -> u64 {
+        let binary = |op| of.binary(op, before, values[0]);
+        match self {
+            Self::Add => binary(Binary::Add),
+            Self::Sub => binary(Binary::Sub),
+            Self::Min => binary(Binary::Min),
+            Self::Max => binary(Binary::Max),
+            Self::And => binary(Binary::And),
+            Self::Or => binary(Binary::Or),
+            Self::Xor => binary(Binary::Xor),
+            Self::Exchange if before == values[0] => values[1],
+            Self::Exchange | Self::Load => before,
+            Self::Swap | Self::Store => values[0],
         }
     }
 }

@@ -71,6 +71,14 @@ impl<'a> Text<'a> {
         for (index, helper) in kernel.helpers.iter().enumerate() {
             self.helper(index, helper)?;
         }
+        for (index, of) in kernel.shared.iter().enumerate() {
+            let of = shape(kernel, of);
+            writeln!(
+                self,
+                "#[kernel(in_cube)]\npub fn e{seed}_{index}(value: {of}, at: usize, room: &mut [{of}]) -> {of} {{\n    \
+                 barrier();\n    room[thread_in_cube()] = value;\n    barrier();\n    room[at]\n}}\n"
+            )?;
+        }
         (self.variables, self.in_helper) = (&kernel.variables, false);
         let scalars = kernel.scalars.iter().enumerate();
         let mut params: Vec<String> = scalars
@@ -97,6 +105,10 @@ impl<'a> Text<'a> {
         for (index, of) in kernel.shared.iter().enumerate() {
             let (of, len) = (shape(kernel, of), kernel.cube.unwrap_or_default());
             self.line(&format!("let m{index} = shared::<{of}, {len}>();"))?;
+        }
+        for (index, of) in kernel.tallies.iter().enumerate() {
+            let (of, len) = (of.name(), kernel.cube.unwrap_or_default());
+            self.line(&format!("let n{index} = shared::<Atomic<{of}>, {len}>();"))?;
         }
         self.statements(&kernel.body)?;
         writeln!(self, "}}")

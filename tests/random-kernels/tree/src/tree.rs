@@ -1,7 +1,11 @@
 //! Expressions, statements, helper functions, kernels.
 
+mod together;
+
 use crate::method::Method;
 use crate::number::{Binary, Compare, Ty, Unary};
+
+pub use together::{Fold, Shuffle, Tally, Together};
 
 /// A variable, by its number in its function.
 pub type Var = usize;
@@ -231,41 +235,6 @@ pub enum Statement {
     Return(Option<Value>),
 }
 
-/// What the threads of a cube do together: a statement of the kernel's body, or within another such one.
-#[derive(Clone, Debug)]
-pub enum Together {
-    /// Each thread stores its own element of a shared array, between two barriers.
-    Store(usize, Value),
-    /// `let a = cube_sum(..)`, `subgroup_sum::<W>(..)`. Without a width it is of the cube.
-    Reduce(Var, Fold, Option<usize>, Expr),
-    /// `let a = shuffle::<W>(.., ..)`.
-    Shuffle(Var, Shuffle, usize, Expr, Expr),
-    /// A loop of this number of iterations.
-    For(Var, u64, Vec<Statement>),
-    /// A condition that is the same for all threads.
-    If(Expr, Vec<Statement>),
-}
-
-/// What a reduction does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the reductions")]
-pub enum Fold {
-    Sum,
-    Product,
-    Min,
-    Max,
-}
-
-/// Which thread's value a thread gets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the shuffles")]
-pub enum Shuffle {
-    Lane,
-    Xor,
-    Down,
-    Up,
-}
-
 /// The operator of an assignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the operators of Rust")]
@@ -358,6 +327,8 @@ pub struct Kernel {
     pub cube: Option<usize>,
     /// The elements of the shared arrays, which have one for each thread.
     pub shared: Vec<Shape>,
+    /// The types of the shared arrays of atomics, likewise.
+    pub tallies: Vec<Ty>,
     pub structs: Vec<Struct>,
     pub tables: Vec<Table>,
     pub helpers: Vec<Helper>,

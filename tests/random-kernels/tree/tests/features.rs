@@ -57,6 +57,9 @@ const IN_MANY: &[&str] = &[
     "= shuffle_up::<",
     "thread_in_cube() ",
     "= shared::<S",
+    "= shared::<Atomic<u64>",
+    "#[kernel(in_cube)]",
+    ", m0);",
 ];
 
 fn texts(seeds: std::ops::Range<u64>) -> String {

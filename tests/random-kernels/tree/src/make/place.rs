@@ -161,7 +161,7 @@ impl Maker<'_> {
     }
 
     /// Returns the index of an element of a shared array: often that of a neighbour of the thread.
-    fn index_of_shared(&mut self) -> Index {
+    pub(super) fn index_of_shared(&mut self) -> Index {
         let len = self.cube.unwrap_or(1);
         if self.dice.percent(50) {
             return self.index(false, len, None);

@@ -2,7 +2,9 @@
 
 use super::Maker;
 use crate::number::{Compare, ELEMENTS, INTEGERS, Ty};
-use crate::tree::{Expr, Fold, Kind, Place, Root, Shape, Shuffle, Statement, Together};
+use crate::tree::{
+    Expr, Fold, Kind, Operation, Place, Root, Shape, Shuffle, Statement, Tally, Together,
+};
 
 impl Maker<'_> {
     /// Returns statements of all threads, with what they do together between them.
@@ -43,7 +45,9 @@ impl Maker<'_> {
                 Together::If(condition, body)
             }
             2 | 3 => self.reduce(),
-            4 | 5 => self.shuffle(),
+            4 => self.shuffle(),
+            5 => self.tally(),
+            6 => self.exchange(),
             _ => {
                 let array = self.dice.below(self.shared.len());
                 let shape = self.shared[array].clone();
@@ -54,6 +58,50 @@ impl Maker<'_> {
                 Together::Store(array, value)
             }
         }
+    }
+
+    fn exchange(&mut self) -> Together {
+        let array = self.dice.below(self.shared.len());
+        let shape = self.shared[array].clone();
+        let (value, index) = (self.value(&shape, 2), self.index_of_shared());
+        let is_mut = self.dice.percent(30);
+        let var = self.variable(shape, is_mut);
+        self.bind(var);
+        if !self.stored.contains(&array) {
+            self.stored.push(array);
+        }
+        Together::Exchange(var, array, value, index)
+    }
+
+    fn tally(&mut self) -> Together {
+        let of = self.dice.of(&[Ty::I32, Ty::U32, Ty::I64, Ty::U64]);
+        let operation = self.dice.of(&[
+            Operation::Add,
+            Operation::Sub,
+            Operation::Min,
+            Operation::Max,
+            Operation::And,
+            Operation::Or,
+            Operation::Xor,
+        ]);
+        let first = self.expr(of, 2);
+        let (at, value, from) = (
+            self.index_of_shared(),
+            self.expr(of, 2),
+            self.index_of_shared(),
+        );
+        let var = self.variable(Shape::One(of), false);
+        self.bind(var);
+        self.tallies.push(of);
+        Together::Tally(Tally {
+            var,
+            array: self.tallies.len() - 1,
+            first,
+            operation,
+            at,
+            value,
+            from,
+        })
     }
 
     /// Returns a condition that is the same for all threads.

@@ -1,8 +1,8 @@
 //! The threads of a launch, and what those of a cube do together.
 
 use super::{Arguments, Frame, Jump};
-use crate::number::Binary;
-use crate::tree::{Expr, Fold, Kernel, Shuffle, Statement, Together, Value, Var};
+use crate::number::{Binary, Compare, Ty, Unary};
+use crate::tree::{Expr, Fold, Index, Kernel, Shuffle, Statement, Tally, Together, Value, Var};
 
 /// Runs all threads of a launch.
 pub fn launch(kernel: &Kernel, arguments: &mut Arguments) {
@@ -81,6 +81,15 @@ impl Cube<'_> {
     fn together(&mut self, it: &Together) {
         match it {
             Together::Store(array, value) => self.store(*array, value),
+            Together::Exchange(var, array, value, index) => {
+                self.store(*array, value);
+                let places = self.each_index(index);
+                let size = self.kernel.shared[*array].size(&self.kernel.structs);
+                for (values, place) in self.threads.iter_mut().flatten().zip(places) {
+                    values[*var] = self.shared[*array][place * size..][..size].to_vec();
+                }
+            }
+            Together::Tally(tally) => self.tally(tally),
             Together::Reduce(var, fold, width, value) => {
                 let numbers = self.each_number(value);
                 let width = width.unwrap_or(numbers.len());
@@ -89,10 +98,10 @@ impl Cube<'_> {
                     while part.len() > 1 {
                         let upper = part.split_off(part.len() / 2);
                         for (a, b) in part.iter_mut().zip(upper) {
-                            *a = value.ty.binary(fold.operation(), *a, b);
+                            *a = fold.of(value.ty, *a, b);
                         }
                     }
-                    vec![part[0]; width]
+                    vec![fold.result(value.ty, part[0]); width]
                 });
                 let folded = folded.collect();
                 self.set(*var, folded);
@@ -121,6 +130,23 @@ impl Cube<'_> {
         }
     }
 
+    fn each_index(&mut self, index: &Index) -> Vec<usize> {
+        let len = self.threads.len();
+        let places = self.each(|thread| thread.index(index, len));
+        places.expect("no thread has returned")
+    }
+
+    fn tally(&mut self, it: &Tally) {
+        let mut counters = self.each_number(&it.first);
+        let (places, values) = (self.each_index(&it.at), self.each_number(&it.value));
+        for (place, value) in places.into_iter().zip(values) {
+            counters[place] = it.operation.after(it.value.ty, counters[place], &[value]);
+        }
+        let found = self.each_index(&it.from).into_iter();
+        let found = found.map(|place| counters[place]).collect();
+        self.set(it.var, found);
+    }
+
     fn store(&mut self, array: usize, value: &Value) {
         let values = self.each(|thread| thread.value(value));
         self.shared[array] = values.expect("no thread has returned").concat();
@@ -134,12 +160,24 @@ impl Cube<'_> {
 }
 
 impl Fold {
-    fn operation(self) -> Binary {
+    fn of(self, of: Ty, a: u64, b: u64) -> u64 {
+        let is_less = of.compare(Compare::Lt, a, b);
         match self {
-            Self::Sum => Binary::Add,
-            Self::Product => Binary::Mul,
-            Self::Min => Binary::Min,
-            Self::Max => Binary::Max,
+            Self::Sum => of.binary(Binary::Add, a, b),
+            Self::Product => of.binary(Binary::Mul, a, b),
+            // NaN if one is.
+            _ if of.compare(Compare::Ne, a, a) => a,
+            _ if of.compare(Compare::Ne, b, b) => b,
+            Self::Min => [b, a][usize::from(is_less)],
+            Self::Max => [a, b][usize::from(is_less)],
+        }
+    }
+
+    /// The least of floats has no sign: see the text.
+    fn result(self, of: Ty, value: u64) -> u64 {
+        match self {
+            Self::Min | Self::Max if of.is_float() => of.unary(Unary::Abs, value),
+            _ => value,
         }
     }
 }

@@ -24,8 +24,25 @@ pub(super) fn operator(op: Binary) -> &'static str {
     }
 }
 
+/// Returns the name of an atomic operation.
+pub(super) fn atomic(of: Operation) -> &'static str {
+    match of {
+        Operation::Add => "fetch_add",
+        Operation::Sub => "fetch_sub",
+        Operation::Min => "fetch_min",
+        Operation::Max => "fetch_max",
+        Operation::And => "fetch_and",
+        Operation::Or => "fetch_or",
+        Operation::Xor => "fetch_xor",
+        Operation::Swap => "swap",
+        Operation::Exchange => "compare_exchange",
+        Operation::Load => "load",
+        Operation::Store => "store",
+    }
+}
+
 impl Text<'_> {
-    fn index(&mut self, index: &Index, len: &str) -> String {
+    pub(super) fn index(&mut self, index: &Index, len: &str) -> String {
         match index {
             Index::Thread => "i".to_owned(),
             Index::Usize(value, of_array) => {
@@ -163,19 +180,7 @@ impl Text<'_> {
             Some(index) => format!("{name}[{}]", self.index(index, &format!("{name}.len()"))),
             None => self.own(it.buffer),
         };
-        let operation = match it.operation {
-            Operation::Add => "fetch_add",
-            Operation::Sub => "fetch_sub",
-            Operation::Min => "fetch_min",
-            Operation::Max => "fetch_max",
-            Operation::And => "fetch_and",
-            Operation::Or => "fetch_or",
-            Operation::Xor => "fetch_xor",
-            Operation::Swap => "swap",
-            Operation::Exchange => "compare_exchange",
-            Operation::Load => "load",
-            Operation::Store => "store",
-        };
+        let operation = atomic(it.operation);
         let values: Vec<_> = it.values.iter().map(|value| self.expr(value)).collect();
         format!("{place}.{operation}({})", values.join(", "))
     }

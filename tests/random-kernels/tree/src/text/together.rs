@@ -3,6 +3,7 @@
 use std::fmt::Result;
 
 use super::Text;
+use super::expression::atomic;
 use crate::tree::{Fold, Shuffle, Together, Var};
 
 impl Text<'_> {
@@ -14,6 +15,30 @@ impl Text<'_> {
                 self.line(&format!("let stored = {value};"))?;
                 self.line("barrier();")?;
                 self.line(&format!("m{array}[thread_in_cube()] = stored;"))?;
+                self.line("barrier();")
+            }
+            Together::Exchange(var, array, value, index) => {
+                let (value, index) = (
+                    self.value(value),
+                    self.index(index, &format!("m{array}.len()")),
+                );
+                let call = format!(
+                    "e{}_{array}({value}, ({index}) as usize, m{array})",
+                    self.kernel.seed
+                );
+                self.bound(*var, &call)
+            }
+            Together::Tally(it) => {
+                let name = format!("n{}", it.array);
+                let first = self.expr(&it.first);
+                self.line(&format!("{name}[thread_in_cube()].store({first});"))?;
+                self.line("barrier();")?;
+                let at = self.index(&it.at, &format!("{name}.len()"));
+                let (operation, value) = (atomic(it.operation), self.expr(&it.value));
+                self.line(&format!("{name}[{at}].{operation}({value});"))?;
+                self.line("barrier();")?;
+                let from = self.index(&it.from, &format!("{name}.len()"));
+                self.bound(it.var, &format!("{name}[{from}].load()"))?;
                 self.line("barrier();")
             }
             Together::Reduce(var, fold, width, value) => {
