@@ -13,8 +13,15 @@ struct Area {
     is_one: bool,
 }
 
-/// Where a factor of the first thread is, its distance from thread to thread in a row, and that from row to row.
-type Factor = (*const f32, usize, isize);
+/// Where a factor is.
+struct Factor {
+    /// That of the first thread.
+    first: *const u8,
+    /// Its distance from thread to thread in a row and from row to row, in elements, and from cube to cube, in bytes.
+    apart: usize,
+    down: isize,
+    cubes: usize,
+}
 
 impl Machine<'_> {
     /// Adds a product: in one loop, which reads the factors where they lie, if it can.
@@ -33,15 +40,27 @@ impl Machine<'_> {
         let addend = sum[it.addend];
         let [a, b] = [a, b].map(|load| load.map(|at| &before[at]));
         let factors = [(a, factors[0]), (b, factors[1])];
-        let is_done = self.add_product(factors, addend, *to, self.row_of(active))
-            || self.cubes_of(active).all(|at| {
-                let (one, part) = match self.cubes {
-                    1 => (*self, active),
-                    _ => (self.of_cube(at), self.hull_in(at, active)),
-                };
-                let area = one.rows_of(part).unwrap_or(one.row_of(part));
-                one.add_product(factors, addend, *to, area)
-            });
+        let differs = factors.iter().any(|(load, operand)| match load {
+            Some(Step::Load { access, .. }) => {
+                matches!(access.at, At::Affine(value) if value.varies())
+            }
+            _ => operand.varies(),
+        });
+        let add = |one: &Self, part, cubes| {
+            let area = one.rows_of(part).unwrap_or(one.row_of(part));
+            one.add_product(factors, [*to, addend], area, cubes)
+        };
+        let mut cubes = self.cubes_of(active);
+        let is_done = self.add_product(factors, [*to, addend], self.row_of(active), 1)
+            || match (self.cubes, differs) {
+                (1, _) => add(self, active, 1),
+                (_, false) => add(
+                    &self.of_cube(cubes.start),
+                    self.part_of(active),
+                    cubes.len(),
+                ),
+                _ => cubes.all(|at| add(&self.of_cube(at), self.hull_in(at, active), 1)),
+            };
         if !is_done {
             for load in it.loads.into_iter().flatten() {
                 self.step(&before[load], active);
@@ -71,31 +90,45 @@ impl Machine<'_> {
         })
     }
 
-    /// Adds the product. Returns `false` if no loop does it.
+    /// Adds the product of this cube, and of those behind it. Returns `false` if no loop does it.
     fn add_product(
         &self,
         factors: [(Option<&Step>, Operand); 2],
-        addend: Operand,
-        to: Operand,
+        [to, addend]: [Operand; 2],
         area: Area,
+        cubes: usize,
     ) -> bool {
         let [Some(a), Some(b)] = factors.map(|(load, operand)| self.factor(load, operand, area))
         else {
             return false;
         };
-        let Some(run) = self.code.loops.mul_add[usize::from(area.is_one)][a.1][b.1] else {
+        let Some(run) = self.code.loops.mul_add[usize::from(area.is_one)][a.apart][b.apart] else {
             return false;
         };
-        let factors = Factors {
-            first: [a.0, b.0],
-            apart: [a.2, b.2],
-            width: area.width,
-        };
         let Active { first, end, .. } = area.active;
-        let (d, c) = (self.pointer(to, first), self.pointer(addend, first));
-        let factors = (&raw const factors).cast();
-        // SAFETY: the columns have an element for each of these threads, and the factors are in bounds.
-        unsafe { run(d, c, factors, factors, (end - first) / area.width) };
+        for cube in 0..cubes {
+            let [a_first, b_first] =
+                [&a, &b].map(|it| it.first.wrapping_add(cube * it.cubes).cast());
+            let factors = Factors {
+                first: [a_first, b_first],
+                apart: [a.down, b.down],
+                width: area.width,
+            };
+            let first = first + cube * self.span;
+            let (d, c) = (self.pointer(to, first), self.pointer(addend, first));
+            let factors = (&raw const factors).cast();
+            // SAFETY: the columns have an element for each of these threads, and the factors are in bounds: those of the
+            // first cube are, and all cubes have arrays of the same lengths.
+            unsafe {
+                run(
+                    d,
+                    c,
+                    factors,
+                    factors,
+                    (end - area.active.first) / area.width,
+                )
+            };
+        }
         true
     }
 
@@ -105,10 +138,12 @@ impl Machine<'_> {
             if operand.varies() && self.cubes > 1 {
                 return None;
             }
-            let from = self.pointer(operand, area.active.first).cast_const().cast();
-            return Some(match operand.is_scalar() {
-                true => (from, 0, 0),
-                false => (from, 1, area.width as isize),
+            let is_column = !operand.is_scalar();
+            return Some(Factor {
+                first: self.pointer(operand, area.active.first),
+                apart: is_column.into(),
+                down: if is_column { area.width as isize } else { 0 },
+                cubes: if is_column { self.span * 4 } else { 0 },
             });
         };
         let memory = self.memory(access);
@@ -131,7 +166,11 @@ impl Machine<'_> {
             }
         };
         let apart = usize::try_from(apart).ok().filter(|apart| *apart <= 1)?;
-        let from = memory.pointer.wrapping_add(first * memory.size);
-        Some((from.cast_const().cast(), apart, down as isize))
+        Some(Factor {
+            first: memory.pointer.wrapping_add(first * memory.size),
+            apart,
+            down: down as isize,
+            cubes: if is_array { self.code.shared_bytes } else { 0 },
+        })
     }
 }
