@@ -117,17 +117,10 @@ impl Machine<'_> {
             let first = first + cube * self.span;
             let (d, c) = (self.pointer(to, first), self.pointer(addend, first));
             let factors = (&raw const factors).cast();
+            let rows = (end - area.active.first) / area.width;
             // SAFETY: the columns have an element for each of these threads, and the factors are in bounds: those of the
             // first cube are, and all cubes have arrays of the same lengths.
-            unsafe {
-                run(
-                    d,
-                    c,
-                    factors,
-                    factors,
-                    (end - area.active.first) / area.width,
-                )
-            };
+            unsafe { run(d, c, factors, factors, rows) };
         }
         true
     }
