@@ -183,6 +183,54 @@ fn head<N: Display>(
 mod tests {
     use super::*;
 
+    /// Floats have the operators of C, which the compiler contracts. All else stays.
+    #[test]
+    fn only_functions_that_may_contract_have_operators_that_the_compiler_contracts() {
+        let printed = |contract: &str| {
+            let text = format!(
+                "kernel k threads 32 1 1{contract}
+                   update x: f32  update y: f64  update z: i32
+                 {{
+                   %0: f32 = load x  %1: f32 = mul %0 %0  %2: f32 = add %1 %0  store x = %2
+                   %3: f64 = load y  %4: f64 = mul %3 %3  %5: f64 = sub %4 %3  store y = %5
+                   %6: i32 = load z  %7: i32 = mul %6 %6  %8: i32 = add %7 %6  store z = %8
+                   %9: f32 = div %0 %2  store x = %9
+                 }}"
+            );
+            let function = millstream_ir::ssa::parse(&text).expect("the text is a function");
+            let mut text = String::new();
+            print::print(&mut text, "k", &function).expect("a string has room");
+            let sign = |line: &&str| {
+                ["mul", "add", "sub", " * ", " + ", " - "]
+                    .iter()
+                    .any(|op| line.contains(op))
+            };
+            let lines = text.lines().filter(sign).map(str::trim);
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let of_integers = [
+            "const i32 v7 = ms::mul(v6, v6);",
+            "const i32 v8 = ms::add(v7, v6);",
+        ];
+        let exact = [
+            "const f32 v1 = ms::mul(v0, v0);",
+            "const f32 v2 = ms::add(v1, v0);",
+            "const f64 v4 = ms::mul(v3, v3);",
+            "const f64 v5 = ms::sub(v4, v3);",
+        ];
+        assert_eq!(printed(""), [&exact[..], &of_integers].concat());
+        let contracted = [
+            "const f32 v1 = v0 * v0;",
+            "const f32 v2 = v1 + v0;",
+            "const f64 v4 = v3 * v3;",
+            "const f64 v5 = v4 - v3;",
+        ];
+        assert_eq!(
+            printed(" contract"),
+            [&contracted[..], &of_integers].concat()
+        );
+    }
+
     #[test]
     fn any_name_becomes_a_c_identifier() {
         assert_eq!(entry_name("a+b * \u{e9}"), "ms_a_b____");

@@ -1,6 +1,6 @@
 // The prelude of printed kernels. Needs no headers.
 // The arithmetic is that of millstream's IR: integers wrap and never trap, min and max propagate NaN, and a product is
-// never contracted with a sum.
+// never contracted with a sum. Functions that may contract have the operators of C for both instead.
 typedef signed char i8;
 typedef short i16;
 typedef int i32;

@@ -335,6 +335,17 @@ impl Printer<'_> {
                 };
                 format!("({})({} {sign} {})", to.dtype, name(a), name(b))
             }
+            // The compiler contracts its own operators, and not the functions of the prelude.
+            Op::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul), a, b)
+                if self.function.contract && matches!(to.dtype, DType::F32 | DType::F64) =>
+            {
+                let sign = match op {
+                    BinaryOp::Add => '+',
+                    BinaryOp::Sub => '-',
+                    _ => '*',
+                };
+                format!("{} {sign} {}", name(a), name(b))
+            }
             Op::Binary(op, a, b) => format!("ms::{op}({}, {})", name(a), name(b)),
             Op::Compare(op, a, b) => {
                 let sign = match op {

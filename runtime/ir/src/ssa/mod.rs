@@ -91,6 +91,9 @@ pub struct Function {
     /// a store there does nothing, and an atomic operation neither, whose value is 0; a wide access needs all of its lanes in bounds. Every parameter
     /// has a [length](Param::len) then. The CPU and the simulator fail at an access out of bounds in any case.
     pub checked: bool,
+    /// Whether a device may contract: round a sum or difference and a product of floats that is an operand of it once, as
+    /// [`Op::Fma`]. The CPU and the simulator never do.
+    pub contract: bool,
     /// The bindings, in order. They may overlap.
     pub params: Vec<Param>,
     /// The launch words, in order: each has the bits of its type in the low end of 64 bits.
@@ -357,6 +360,7 @@ impl Function {
             threads,
             file: String::new(),
             checked: false,
+            contract: false,
             params: Vec::new(),
             scalars: Vec::new(),
             shared: Vec::new(),

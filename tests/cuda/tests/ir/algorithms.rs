@@ -1,6 +1,6 @@
 //! Kernels that are Rust functions.
 
-use millstream_algorithms::{ALL, Check};
+use millstream_algorithms::{ALL, Check, language};
 use millstream_random_kernels::wrong_on;
 
 use crate::support::Gpu;
@@ -19,4 +19,12 @@ fn algorithms_match_plain_rust() {
 fn random_kernels_do_what_rust_does() {
     let gpu = Gpu::new(1);
     assert_eq!(wrong_on(gpu.device(), false), "");
+}
+
+#[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn a_kernel_that_may_contract_rounds_once() {
+    let gpu = Gpu::new(1);
+    let [rest, fused] = language::fused(gpu.device(), true).unwrap();
+    assert_eq!(rest, fused);
 }
