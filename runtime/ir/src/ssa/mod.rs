@@ -379,6 +379,27 @@ impl Function {
         }
     }
 
+    /// Returns for each value whether a statement uses it.
+    pub fn used(&self) -> Vec<bool> {
+        let mut used = vec![false; self.values.len()];
+        let mut add = |value: ValueId| used[value as usize] = true;
+        for stmt in statements(&self.body) {
+            match stmt {
+                Stmt::Let { op, .. } => op.each_operand(&mut add),
+                Stmt::Store { at, value, .. } => {
+                    at.iter().chain([value]).copied().for_each(&mut add);
+                }
+                Stmt::If { condition, .. } => add(*condition),
+                Stmt::For {
+                    start, end, step, ..
+                } => [*start, *end, *step].into_iter().for_each(&mut add),
+                Stmt::Say(say) => say.values.iter().copied().for_each(&mut add),
+                _ => {}
+            }
+        }
+        used
+    }
+
     /// Returns the name and the element type of a buffer or array, if it exists.
     pub fn memory(&self, memory: Memory) -> Option<(&str, DType)> {
         let (arrays, index) = match memory {
