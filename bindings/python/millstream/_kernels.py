@@ -183,8 +183,8 @@ def kernel(
     :param threads: the threads of a cube, along one to three axes; all together at most 1,024
     :param checked: on a GPU, a load out of bounds gives 0, and a store does nothing. The CPU and the simulator report an
         access out of bounds in any case
-    :param contract: a GPU may round a product and the sum that it is a part of once, which is faster; its results then differ
-        from those of the CPU by the rounding of the product
+    :param contract: a GPU may round a product and the sum that it is a part of once, which is faster; its results then
+        differ from those of the CPU by the rounding of the product
     :raises TraceError: if a line cannot become a part of a kernel; the message and the traceback name it
     """
     if function is not None:
