@@ -15,7 +15,7 @@ mod updates;
 
 use millstream::prelude::*;
 use millstream::{Cpu, sim::Sim};
-use millstream_algorithms::ALL;
+use millstream_algorithms::{ALL, language};
 
 #[test]
 fn algorithms_match_plain_rust_on_the_cpu() {
@@ -29,6 +29,16 @@ fn algorithms_match_plain_rust_and_have_no_race_on_the_simulator() {
     let findings = sim.findings();
     algorithms_match(&Device::open(sim).unwrap());
     findings.assert_clean();
+}
+
+/// They never contract.
+#[test]
+fn a_kernel_that_may_contract_rounds_twice_on_the_cpu_and_the_simulator() {
+    for device in [Device::open(Cpu::default()), Device::open(Sim::seed(1))] {
+        let [rest, fused] = language::fused(&device.unwrap(), true).unwrap();
+        assert!(rest.iter().all(|rest| *rest == 0.0), "{rest:?}");
+        assert!(fused.iter().any(|fused| *fused != 0.0));
+    }
 }
 
 fn algorithms_match(device: &Device) {

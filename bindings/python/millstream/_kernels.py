@@ -57,7 +57,12 @@ class KernelFunction:
     """
 
     def __init__(
-        self, function: Callable[..., None], name: str | None = None, threads: Threads = 256, checked: bool = False
+        self,
+        function: Callable[..., None],
+        name: str | None = None,
+        threads: Threads = 256,
+        checked: bool = False,
+        contract: bool = False,
     ) -> None:
         self.name: str = name or function.__name__
         """The name, which failures and timelines display."""
@@ -70,12 +75,13 @@ class KernelFunction:
         """The function of the IR, as text."""
         self._parameters: list[Parameter] = []
         self._extents: list[Extent] = []
-        self._trace(function, checked)
+        self._trace(function, checked, contract)
 
-    def _trace(self, function: Callable[..., None], checked: bool) -> None:
+    def _trace(self, function: Callable[..., None], checked: bool, contract: bool) -> None:
         hints = typing.get_type_hints(function)
         code = function.__code__
-        builder = Builder(self.name, self.threads, checked, Place(code.co_filename, code.co_firstlineno))
+        options = [option for option, is_set in (("checked", checked), ("contract", contract)) if is_set]
+        builder = Builder(self.name, self.threads, options, Place(code.co_filename, code.co_firstlineno))
         arguments: list[Any] = []
         arrays = []
         for name in inspect.signature(function).parameters:
@@ -157,7 +163,7 @@ class KernelFunction:
 def kernel(function: Callable[..., None], /) -> KernelFunction: ...
 @overload
 def kernel(
-    *, name: str | None = None, threads: Threads = 256, checked: bool = False
+    *, name: str | None = None, threads: Threads = 256, checked: bool = False, contract: bool = False
 ) -> Callable[[Callable[..., None]], KernelFunction]: ...
 def kernel(
     function: Callable[..., None] | None = None,
@@ -166,6 +172,7 @@ def kernel(
     name: str | None = None,
     threads: Threads = 256,
     checked: bool = False,
+    contract: bool = False,
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """Makes a kernel of a Python function of one thread, which is traced once.
 
@@ -176,11 +183,13 @@ def kernel(
     :param threads: the threads of a cube, along one to three axes; all together at most 1,024
     :param checked: on a GPU, a load out of bounds gives 0, and a store does nothing. The CPU and the simulator report an
         access out of bounds in any case
+    :param contract: a GPU may round a product and the sum that it is a part of once, which is faster; its results then
+        differ from those of the CPU by the rounding of the product
     :raises TraceError: if a line cannot become a part of a kernel; the message and the traceback name it
     """
     if function is not None:
         return KernelFunction(function)
-    return lambda function: KernelFunction(function, name, threads, checked)
+    return lambda function: KernelFunction(function, name, threads, checked, contract)
 
 
 def function(function: F, /) -> F:

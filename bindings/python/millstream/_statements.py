@@ -73,10 +73,10 @@ class Block:
 class Statements:
     """The function under construction: its head, statements and lines."""
 
-    def __init__(self, name: str, threads: tuple[int, int, int], checked: bool, place: Place) -> None:
+    def __init__(self, name: str, threads: tuple[int, int, int], options: list[str], place: Place) -> None:
         self.name = name
         self.threads = threads
-        self.checked = checked
+        self.options = options
         self.defined = place
         self.is_running = False
         self.head: list[str] = []
@@ -181,7 +181,7 @@ class Statements:
         body = "\n".join(lines)
         x, y, z = self.threads
         file = self.defined.file.replace("\\", "\\\\").replace('"', '\\"')
-        head = [f"kernel {self.name} threads {x} {y} {z}{' checked' if self.checked else ''}", f'  file "{file}"']
+        head = [" ".join([f"kernel {self.name} threads {x} {y} {z}", *self.options]), f'  file "{file}"']
         return "\n".join([*head, *("  " + line for line in self.head), "{", body, "}"]) + "\n"
 
     def unique(self, name: str) -> str:

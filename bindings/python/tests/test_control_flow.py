@@ -354,6 +354,18 @@ def test_three_axes_and_tiles(device: ms.Device) -> None:
     assert stream.read(size).wait().tolist() == [32 + 2 + 20]
 
 
+def test_a_kernel_may_contract(device: ms.Device) -> None:
+    @ms.kernel(checked=True, contract=True)
+    def squares(x: ms.Update[ms.f32]) -> None:
+        x[ms.position()] = x[ms.position()] * x[ms.position()] + 1.0
+
+    assert squares.ir.startswith("kernel squares threads 256 1 1 checked contract\n")
+    stream = device.stream()
+    x = stream.create(np.arange(10, dtype=np.float32))
+    stream.launch(device.kernel(squares), squares.cover(10), x)
+    assert stream.read(x).wait().tolist() == [i * i + 1 for i in range(10)]
+
+
 def test_a_length_is_that_of_the_launch(device: ms.Device) -> None:
     @ms.kernel(checked=True)
     def fill(x: ms.Update[ms.f32], value: ms.f32) -> None:

@@ -67,6 +67,7 @@ struct Scope<'k> {
     memory: [MemoryRef<'k>; 4],
     sum: Var<'k>,
     moved: Var<'k>,
+    falling: Var<'k>,
 }
 
 /// Returns a function with loops whose indices are mostly even.
@@ -86,6 +87,7 @@ fn function(draws: &mut Draws) -> Function {
         ],
         sum: k.var("sum", 1_u32),
         moved: k.var("moved", words[0]),
+        falling: k.var("falling", draws.of(&[11_i64, 30])),
     };
     for _ in 0..2 {
         repeat(&k, draws, &mut scope, 2);
@@ -131,7 +133,28 @@ fn statement<'k>(k: &'k Builder, draws: &mut Draws, scope: &Scope<'k>) {
     let memory = draws.of(&scope.memory);
     let len = k.len(memory);
     let (sum, lanes) = (scope.sum, draws.of(&[1, 1, 1, 2]));
-    match draws.below(11) {
+    match draws.below(14) {
+        // A variable that only falls, most of the time, and a difference of what is not less.
+        11 => {
+            let by = draws.of(&[0_i64, 1, 2, 3]);
+            let op = draws.of(&[BinaryOp::Div, BinaryOp::Shr]);
+            scope.falling.set(scope.falling.get().binary(op, by));
+        }
+        12 if draws.below(4) == 0 => {
+            scope
+                .falling
+                .set(draws.of(&[at, k.constant(9), k.constant(-1)]));
+        }
+        12 => {
+            let falling = scope.falling.get();
+            k.when(
+                falling.compare(draws.of(&[CompareOp::Le, CompareOp::Lt, CompareOp::Ge]), at),
+                || {
+                    let of = draws.of(&[at - falling, falling, falling + 3]);
+                    sum.set(sum.get() * 31 + memory.get(of));
+                },
+            );
+        }
         0 => memory_of(scope, draws).set(at, sum.get()),
         // A word of a struct, of an array in one, and of one of which the length is compared.
         7 => {
@@ -184,7 +207,7 @@ fn index<'k>(k: &'k Builder, draws: &mut Draws, scope: &Scope<'k>, depth: u32) -
             0 => k.constant(draws.of(&HOSTILE)),
             1 => draws.of(&scope.words),
             2 => k.cube(),
-            3 => scope.moved.get(),
+            3 => draws.of(&[scope.moved, scope.falling]).get(),
             _ => draws.of(&scope.indices),
         };
     }
@@ -304,7 +327,7 @@ type Writes = for<'k> fn(&'k Builder, [MemoryRef<'k>; 2], Val<'k>);
 
 /// What says that an access is within bounds, and the `if`s that checks add. A loop in two copies adds one, and one for each
 /// check in either copy.
-const CASES: [(&str, usize, Writes); 20] = [
+const CASES: [(&str, usize, Writes); 26] = [
     ("the condition around", 0, |k, [x, s], _| {
         k.when(k.index().bits(DType::U64).lt(k.len(x)), || {
             s.set(k.thread(), x.get(k.index()));
@@ -411,6 +434,62 @@ const CASES: [(&str, usize, Writes); 20] = [
             s.set(k.thread(), x.get(x.get(i).cast(DType::I64)));
         });
     }),
+    ("a variable that halves", 0, |k, [_, s], _| {
+        let half = k.var("half", k.constant(32).bits(DType::U64));
+        let mine = k.thread().bits(DType::U64);
+        k.while_(
+            || half.get().compare(CompareOp::Gt, 0),
+            || {
+                k.when(mine.lt(half.get()), || {
+                    let sum = s.get(k.thread()) + s.get((mine + half.get()).bits(DType::I64));
+                    s.set(k.thread(), sum);
+                });
+                half.set(half.get() / 2);
+            },
+        );
+        s.set(half.get().bits(DType::I64), s.get(k.thread()));
+    }),
+    ("a variable that halves and rises", 1, |k, [_, s], n| {
+        let half = k.var("half", 32_i64);
+        k.range(0, n, 1, |_| {
+            half.set(half.get() / 2);
+            k.when(n.lt(8), || half.set(n));
+            s.set(half.get(), s.get(k.thread()));
+            k.barrier();
+        });
+    }),
+    (
+        "a variable that falls from below zero",
+        1,
+        |k, [_, s], n| {
+            let half = k.var("half", n.min(63));
+            k.range(0, n, 1, |_| {
+                s.set(half.get(), s.get(k.thread()));
+                half.set(half.get() / 2);
+                k.barrier();
+            });
+        },
+    ),
+    ("a difference from what is not less", 0, |k, [_, s], n| {
+        let (mine, n) = (k.thread().bits(DType::U64), n.bits(DType::U64));
+        k.when(mine.compare(CompareOp::Ge, n), || {
+            s.set(k.thread(), s.get((mine - n).bits(DType::I64)));
+        });
+    }),
+    ("a difference from what may be less", 1, |k, [_, s], n| {
+        let (mine, n) = (k.thread().bits(DType::U64), n.bits(DType::U64));
+        k.when(n.compare(CompareOp::Ge, mine), || {
+            s.set(k.thread(), s.get((mine - n).bits(DType::I64)));
+        });
+    }),
+    (
+        "a condition on what an index is computed from",
+        1,
+        |k, [_, s], _| {
+            let twice = k.thread() * 2;
+            k.when(k.thread().lt(32), || s.set(twice, s.get(twice + 2)));
+        },
+    ),
     ("no test as threads meet", 1, |k, [x, s], n| {
         k.range(0, n, 1, |i| {
             s.set(k.thread(), x.get(i));

@@ -334,6 +334,27 @@ fn names_sizes_and_limits_are_checked() {
     assert!(error.to_string().contains("nested blocks"), "{error}");
 }
 
+/// Else a device might take one for the other where it keeps what it has compiled.
+#[test]
+fn functions_that_may_contract_are_other_functions() {
+    let function = |contract: bool| {
+        let k = Builder::new("k", [32, 1, 1]);
+        let x = k.update("x", DType::F32);
+        x.set(0, x.get(1) * x.get(2) + x.get(3));
+        if contract {
+            k.contract();
+        }
+        k.build().unwrap()
+    };
+    let [with, without] = [true, false].map(function);
+    assert_ne!(with, without);
+    assert_ne!(with.to_string(), without.to_string());
+    for function in [with, without] {
+        let read = millstream_ir::ssa::parse(&function.to_string()).unwrap();
+        assert_eq!(read, function);
+    }
+}
+
 #[rstest]
 #[case("read x: f32[n] scalar n: u64", Ok(()))]
 #[case(

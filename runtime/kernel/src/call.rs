@@ -26,6 +26,8 @@ pub trait Definition {
     const THREADS: [u32; 3];
     /// Whether accesses are checked.
     const CHECKED: bool;
+    /// Whether devices may contract.
+    const CONTRACT: bool;
     /// The number of scalars of the program; the last ones are the numbers of threads.
     const SCALARS: usize;
     /// The number of axes of a launch.
@@ -93,6 +95,7 @@ struct Text {
     file: &'static str,
     threads: [u32; 3],
     checked: bool,
+    contract: bool,
     trace: fn(Tracer<'_>),
     native: fn() -> Option<Native>,
 }
@@ -104,6 +107,7 @@ impl Text {
             file: D::FILE,
             threads: D::THREADS,
             checked: D::CHECKED,
+            contract: D::CONTRACT,
             trace: D::trace,
             native: D::native,
         }
@@ -114,6 +118,9 @@ impl Text {
         builder.file(self.file);
         if self.checked {
             builder.check_bounds();
+        }
+        if self.contract {
+            builder.contract();
         }
         crate::traced::trace(&builder, self.trace);
         builder.build()

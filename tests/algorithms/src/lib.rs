@@ -88,6 +88,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("components", atomics::components_match),
     ("extrema", atomics::extrema_match),
     ("atomics", atomics::operations_match),
+    ("contractions", language::contractions_match),
     ("functions of floats", math::floats_match),
     ("functions of integers", math::integers_match),
     ("row_sums_by_subgroups", subgroups::row_sums_match),

@@ -160,8 +160,9 @@ fn function(choices: &[Choice]) -> Function {
     let seed = k.scalar("seed", DType::U64);
     let mut known = vec![i, n, wide, x.get(i), k.random(seed, i)];
     write(&k, choices, &mut known, &Cell::new(false), 0);
-    match choices.len() % 3 {
+    match choices.len() % 4 {
         0 => k.check_bounds(),
+        2 => k.contract(),
         1 => k.file("src/\"a\\b\".rs"),
         _ => _ = k.len(y),
     }

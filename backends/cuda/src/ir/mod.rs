@@ -4,11 +4,11 @@
 //! ([`millstream_ir::lower`]). A product and an SSA function have one. An entry point takes a pointer for each binding,
 //! then all launch words as one struct by value, because there may be more words than parameters of a kernel.
 //!
-//! `print` writes the code. The head of a loop, which must not compute an index beyond `i64`, is written here.
+//! `print` writes the code.
 
 mod print;
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 use std::sync::Arc;
 
 use millstream_gpu::{Variants, compile_error};
@@ -95,6 +95,7 @@ impl Printed {
             )));
         }
         let mut text = print::PRELUDE.to_owned();
+        let is_exclusive = !kernel.signature().aliases();
         let mut print = |suffix: &str, program: &Arc<Program>, blocking| {
             let name = entry_name(kernel.name()) + suffix;
             let functions = Variants::lower(program, blocking, units)?;
@@ -108,7 +109,7 @@ impl Printed {
                     Some(Kind::Row) => name += "_rows",
                     Some(Kind::Cube) => name += "_cubes",
                 }
-                let printed = print::print(&mut text, &name, &function);
+                let printed = print::print(&mut text, &name, &function, is_exclusive);
                 printed.map_err(|error| error.to_string())?;
                 Ok::<_, String>((name, function.threads))
             })
@@ -138,54 +139,5 @@ fn entry_name(name: &str) -> String {
     format!("ms_{name}")
 }
 
-// The head of a loop in CUDA C. The sum of the last index and the step may exceed `i64`, which must not be computed: it
-// would be undefined behaviour, and the loop would not end.
-
-/// Returns the line of a loop before its body, and the first line of the body. The bounds are the variables of start, end
-/// and step; `values` are theirs if they are constants.
-fn head<N: Display>(
-    index: &N,
-    [start, end, step]: &[N; 3],
-    values: [Option<i64>; 3],
-) -> (String, Option<String>) {
-    match values {
-        // A constant step is positive (checked). Below the end, a step of one does not exceed it.
-        [_, last, Some(by)]
-            if by == 1 || last.is_some_and(|last| last.checked_add(by).is_some()) =>
-        {
-            (
-                format!("for (i64 {index} = {start}; {index} < {end}; {index} += {step}) {{"),
-                None,
-            )
-        }
-        // From 0 on, the sum of two positive `i64` is always a `u64`.
-        [Some(0..), _, Some(by)] => (
-            format!(
-                "for (u64 t{index} = {start}, n{index} = {end} < 0 ? 0 : {end}; t{index} < n{index}; t{index} += {by}) {{"
-            ),
-            Some(format!("const i64 {index} = t{index};")),
-        ),
-        [_, _, by] => {
-            // A step that is no constant may be 0, and the loop would not end.
-            let guard = match by {
-                Some(_) => String::new(),
-                None => format!("{step} > 0 && "),
-            };
-            let head = format!(
-                "for (i64 {index} = {start}; {guard}{index} < {end}; {index} = ms::next({index}, {step}, {end})) {{"
-            );
-            (head, None)
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_name_becomes_a_c_identifier() {
-        assert_eq!(entry_name("a+b * \u{e9}"), "ms_a_b____");
-        assert_eq!(entry_name(""), "ms_");
-    }
-}
+mod tests;

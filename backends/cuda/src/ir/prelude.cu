@@ -1,6 +1,6 @@
 // The prelude of printed kernels. Needs no headers.
 // The arithmetic is that of millstream's IR: integers wrap and never trap, min and max propagate NaN, and a product is
-// never contracted with a sum.
+// never contracted with a sum. Functions that may contract have the operators of C for both instead.
 typedef signed char i8;
 typedef short i16;
 typedef int i32;
@@ -42,8 +42,13 @@ template <class T> ON T neg(T a) { return (T)(0 - wrap(a)); }
 // The next index of a loop with a positive step, or the end if there is none.
 ON i64 next(i64 index, i64 step, i64 end) { return (u64)step < (u64)end - (u64)index ? index + step : end; }
 template <class T> ON bool traps(T b) { return b == 0 || (Whole<T>::sign && b == (T)-1); }
-template <class T> ON T div(T a, T b) { return traps(b) ? (b == 0 ? (T)0 : neg(a)) : (T)(a / b); }
-template <class T> ON T rem(T a, T b) { return traps(b) ? (T)0 : (T)(a % b); }
+// Without branches, so that the compiler computes a quotient and its remainder by one division.
+template <class T> ON T divisor(T b) { return traps(b) ? (T)1 : b; }
+template <class T> ON T div(T a, T b) {
+    const T quotient = (T)(a / divisor(b));
+    return b == 0 ? (T)0 : traps(b) ? neg(a) : quotient;
+}
+template <class T> ON T rem(T a, T b) { return (T)(a % divisor(b)); }
 // As an unsigned number, a negative shift is large.
 template <class T> ON T shl(T a, T b) { return (u64)b < 8 * sizeof(T) ? (T)((u64)a << (u32)b) : (T)0; }
 template <class T> ON T shr(T a, T b) {
@@ -57,7 +62,8 @@ template <class T> ON T max(T a, T b) { return a > b || a != a ? a : b; }
 ON f32 add(f32 a, f32 b) { return __fadd_rn(a, b); }
 ON f32 sub(f32 a, f32 b) { return __fsub_rn(a, b); }
 ON f32 mul(f32 a, f32 b) { return __fmul_rn(a, b); }
-ON f32 div(f32 a, f32 b) { return __fdiv_rn(a, b); }
+// Rounded as `__fdiv_rn` rounds it, of which the compiler does not know that half of a number is a product.
+ON f32 div(f32 a, f32 b) { return a / b; }
 ON f32 rem(f32 a, f32 b) { return fmodf(a, b); }
 ON f32 neg(f32 a) { return -a; }
 ON f32 abs(f32 a) { return fabsf(a); }
@@ -65,7 +71,7 @@ ON f32 fma(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
 ON f64 add(f64 a, f64 b) { return __dadd_rn(a, b); }
 ON f64 sub(f64 a, f64 b) { return __dsub_rn(a, b); }
 ON f64 mul(f64 a, f64 b) { return __dmul_rn(a, b); }
-ON f64 div(f64 a, f64 b) { return __ddiv_rn(a, b); }
+ON f64 div(f64 a, f64 b) { return a / b; }
 ON f64 rem(f64 a, f64 b) { return ::fmod(a, b); }
 ON f64 neg(f64 a) { return -a; }
 ON f64 abs(f64 a) { return ::fabs(a); }
@@ -74,7 +80,7 @@ ON f64 fma(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
 #define BOTH(name, single, twice) \
     ON f32 name(f32 a) { return single(a); } \
     ON f64 name(f64 a) { return twice(a); }
-BOTH(sqrt, __fsqrt_rn, __dsqrt_rn)
+BOTH(sqrt, ::sqrtf, ::sqrt)
 BOTH(exp, ::expf, ::exp)
 BOTH(log, ::logf, ::log)
 BOTH(sin, ::sinf, ::sin)
@@ -172,6 +178,7 @@ template <class T> ON T atomic_swap(T* to, T a) { return (T)atomicExch((typename
 ON f32 atomic_swap(f32* to, f32 a) { return atomicExch(to, a); }
 ON f64 atomic_swap(f64* to, f64 a) { return bits<f64>(atomicExch((u64*)to, bits<u64>(a))); }
 template <class T> ON T atomic_load(T* from) { return *(volatile T*)from; }
+template <class T> ON void atomic_store(T* to, T a) { *(volatile T*)to = a; }
 
 struct Sum { template <class T> static ON T of(T a, T b) { return add(a, b); } };
 struct Prod { template <class T> static ON T of(T a, T b) { return mul(a, b); } };

@@ -1,27 +1,37 @@
 //! Prints SSA functions as CUDA C: one statement per line, one variable for each lane of each value.
 
+mod loops;
+
 use std::fmt::{self, Write};
 
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{
-    Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId, statements,
+    AtomicOp, Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId, statements,
 };
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
-
-use crate::ir;
 
 /// The prelude: types, arithmetic and reductions.
 pub(super) const PRELUDE: &str = include_str!("prelude.cu");
 
-/// Prints a checked function as an entry point with this name.
-pub(super) fn print(text: &mut String, name: &str, function: &Function) -> fmt::Result {
+/// Prints a checked function as an entry point with this name. No bindings of an exclusive one overlap if one of them is
+/// written.
+pub(super) fn print(
+    text: &mut String,
+    name: &str,
+    function: &Function,
+    is_exclusive: bool,
+) -> fmt::Result {
     let function = &*function.with_checks();
     let mut printer = Printer {
         text,
         function,
         threads: function.threads.iter().product(),
+        is_exclusive,
+        used: function.used(),
         depth: 1,
         constants: vec![None; function.values.len()],
+        most: vec![None; function.values.len()],
+        narrower: vec![None; function.values.len()],
     };
     printer.head(name)?;
     printer.block(&function.body)?;
@@ -34,9 +44,17 @@ struct Printer<'a> {
     function: &'a Function,
     /// Threads of a cube.
     threads: u32,
+    is_exclusive: bool,
+    /// Whether each value is used.
+    used: Vec<bool>,
     depth: usize,
-    /// The bits of values that are constants; `For` looks up its bounds.
+    // What `For` looks up of its bounds.
+    /// The bits of integers that are known.
     constants: Vec<Option<u64>>,
+    /// What each `i64` is known not to exceed.
+    most: Vec<Option<i64>>,
+    /// The types that values were cast from.
+    narrower: Vec<Option<DType>>,
 }
 
 /// The variable of one lane of a value.
@@ -73,9 +91,14 @@ impl Printer<'_> {
                 BufferMode::Read => "const ",
                 _ => "",
             };
+            // Stores then change nothing that is read. Other parameters may be how threads communicate.
+            let restrict = match (param.mode, self.is_exclusive) {
+                (BufferMode::Read, true) => " __restrict__",
+                _ => "",
+            };
             write!(
                 self.text,
-                "{comma}{qualifier}{}* p{index}",
+                "{comma}{qualifier}{}*{restrict} p{index}",
                 stored(param.dtype)
             )?;
             comma = ", ";
@@ -185,15 +208,12 @@ impl Printer<'_> {
                 unroll,
                 body,
             } => {
-                let values =
-                    [start, end, step].map(|v| self.constants[*v as usize].map(|bits| bits as i64));
-                let bounds = [start, end, step].map(|v| self.name(*v, 0));
-                let (head, first) = ir::head(&self.name(*index, 0), &bounds, values);
+                let head = self.loop_head(*index, [*start, *end, *step]);
                 if *unroll {
                     self.line(format_args!("#pragma unroll"))?;
                 }
-                self.line(format_args!("{head}"))?;
-                if let Some(first) = first {
+                self.line(format_args!("{}", head.0))?;
+                if let Some(first) = head.1 {
                     self.line(format_args!("  {first}"))?;
                 }
                 self.inside(body)?;
@@ -270,8 +290,13 @@ impl Printer<'_> {
                 "const {wide} w{value} = *(const {wide}*)&{loaded};"
             ))?;
         }
-        if let Op::Const(bits) = op {
-            self.constants[value as usize] = Some(*bits);
+        self.note(value, op);
+        if let Op::Atomic(AtomicOp::Swap(stored), memory, at) = op
+            && !self.used[value as usize]
+        {
+            let place = self.element(*memory, Some(*at), 0);
+            let stored = self.name(*stored, 0);
+            return self.line(format_args!("ms::atomic_store(&{place}, {stored});"));
         }
         let dtype = of.dtype;
         for lane in 0..of.lanes {
@@ -334,6 +359,17 @@ impl Printer<'_> {
                     _ => '^',
                 };
                 format!("({})({} {sign} {})", to.dtype, name(a), name(b))
+            }
+            // The compiler contracts its own operators, and not the functions of the prelude.
+            Op::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul), a, b)
+                if self.function.contract && matches!(to.dtype, DType::F32 | DType::F64) =>
+            {
+                let sign = match op {
+                    BinaryOp::Add => '+',
+                    BinaryOp::Sub => '-',
+                    _ => '*',
+                };
+                format!("{} {sign} {}", name(a), name(b))
             }
             Op::Binary(op, a, b) => format!("ms::{op}({}, {})", name(a), name(b)),
             Op::Compare(op, a, b) => {

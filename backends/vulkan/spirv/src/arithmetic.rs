@@ -87,10 +87,19 @@ impl Body<'_> {
             BinaryOp::Shr => Op::ShiftRightLogical,
             other => return Err(self.unsupported(other.to_string())),
         };
-        Ok(match float {
-            true => self.unit.emit.exact(instruction, dtype, &[a, b]),
-            false => self.op(instruction, dtype, &[a, b]),
-        })
+        let contracts = match instruction {
+            Op::FMul => self.function.contract,
+            Op::FAdd | Op::FSub => [a, b].iter().any(|a| self.products.contains(a)),
+            _ => false,
+        };
+        if float && !contracts {
+            return Ok(self.unit.emit.exact(instruction, dtype, &[a, b]));
+        }
+        let id = self.op(instruction, dtype, &[a, b]);
+        if instruction == Op::FMul {
+            self.products.insert(id);
+        }
+        Ok(id)
     }
 
     pub(crate) fn compare(

@@ -2,6 +2,8 @@
 //!
 //! Each lane of a value is one value of SPIR-V, so a wide value is several.
 
+use std::collections::HashSet;
+
 use millstream_ir::ssa::{Function, Op, Shuffle, Type, ValueId};
 use millstream_ir::{DType, scalar};
 use spirv::Word;
@@ -31,6 +33,8 @@ pub(crate) struct Body<'m> {
     pub(crate) tables: Vec<Word>,
     /// The lanes of the values that are defined so far.
     pub(crate) values: Vec<Vec<Word>>,
+    /// The products that the device may contract with a sum.
+    pub(crate) products: HashSet<Word>,
     /// The copies of the next statement that the unrolled loops around it make.
     pub(crate) copies: u64,
     /// The open loops, innermost last.
@@ -56,6 +60,7 @@ impl<'m> Body<'m> {
             locals: Vec::new(),
             tables: Vec::new(),
             values: vec![Vec::new(); function.values.len()],
+            products: HashSet::new(),
             copies: 1,
             loops: Vec::new(),
         }

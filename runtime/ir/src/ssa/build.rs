@@ -60,6 +60,11 @@ impl Builder {
         self.change(|function| function.checked = true);
     }
 
+    /// Lets devices contract, as [`Function::contract`](super::Function::contract) describes.
+    pub fn contract(&self) {
+        self.change(|function| function.contract = true);
+    }
+
     /// Sets the source file, for messages.
     pub fn file(&self, name: impl Into<String>) {
         let name = name.into();

@@ -91,6 +91,9 @@ pub struct Function {
     /// a store there does nothing, and an atomic operation neither, whose value is 0; a wide access needs all of its lanes in bounds. Every parameter
     /// has a [length](Param::len) then. The CPU and the simulator fail at an access out of bounds in any case.
     pub checked: bool,
+    /// Whether a device may contract: round a sum or difference and a product of floats that is an operand of it once, as
+    /// [`Op::Fma`]. The CPU and the simulator never do.
+    pub contract: bool,
     /// The bindings, in order. They may overlap.
     pub params: Vec<Param>,
     /// The launch words, in order: each has the bits of its type in the low end of 64 bits.
@@ -357,6 +360,7 @@ impl Function {
             threads,
             file: String::new(),
             checked: false,
+            contract: false,
             params: Vec::new(),
             scalars: Vec::new(),
             shared: Vec::new(),
@@ -373,6 +377,27 @@ impl Function {
             Memory::Param(index) => self.params[usize::from(index)].each,
             _ => 1,
         }
+    }
+
+    /// Returns for each value whether a statement uses it.
+    pub fn used(&self) -> Vec<bool> {
+        let mut used = vec![false; self.values.len()];
+        let mut add = |value: ValueId| used[value as usize] = true;
+        for stmt in statements(&self.body) {
+            match stmt {
+                Stmt::Let { op, .. } => op.each_operand(&mut add),
+                Stmt::Store { at, value, .. } => {
+                    at.iter().chain([value]).copied().for_each(&mut add);
+                }
+                Stmt::If { condition, .. } => add(*condition),
+                Stmt::For {
+                    start, end, step, ..
+                } => [*start, *end, *step].into_iter().for_each(&mut add),
+                Stmt::Say(say) => say.values.iter().copied().for_each(&mut add),
+                _ => {}
+            }
+        }
+        used
     }
 
     /// Returns the name and the element type of a buffer or array, if it exists.

@@ -56,6 +56,7 @@ impl Reader<'_> {
             *axis = self.scanner.number("a number of threads")?;
         }
         self.function.checked = self.scanner.take("checked");
+        self.function.contract = self.scanner.take("contract");
         if self.scanner.take("file") {
             self.function.file = self
                 .scanner

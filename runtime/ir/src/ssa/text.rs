@@ -205,7 +205,12 @@ impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.threads;
         let checked = if self.checked { " checked" } else { "" };
-        writeln!(f, "kernel {} threads {x} {y} {z}{checked}", self.name)?;
+        let contract = if self.contract { " contract" } else { "" };
+        writeln!(
+            f,
+            "kernel {} threads {x} {y} {z}{checked}{contract}",
+            self.name
+        )?;
         if !self.file.is_empty() {
             writeln!(f, "  file {}", Quoted(&self.file))?;
         }

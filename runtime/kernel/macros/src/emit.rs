@@ -225,7 +225,7 @@ fn definition(
         (None, 1) => quote!([256, 1, 1]),
         (None, _) => quote!([32, 8, 1]),
     };
-    let checked = !function.unchecked;
+    let (checked, contract) = (!function.unchecked, function.contract);
     let quiet = quiet();
     // The plain form has the same variables.
     let lints = match function.cube {
@@ -275,6 +275,7 @@ fn definition(
         const FILE: &'static str = ::core::file!();
         const THREADS: [u32; 3] = #threads;
         const CHECKED: bool = #checked;
+        const CONTRACT: bool = #contract;
         const AXES: usize = #axes;
         const SCALARS: usize = #(<#types as #parameter>::SCALARS +)* #others;
 

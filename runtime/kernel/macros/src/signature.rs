@@ -21,6 +21,8 @@ pub(crate) struct Function {
     pub(crate) in_cube: bool,
     /// Whether accesses are unchecked on GPUs.
     pub(crate) unchecked: bool,
+    /// Whether devices may contract.
+    pub(crate) contract: bool,
     /// Whether it is a method or an associated function of a struct.
     pub(crate) is_method: bool,
     /// Whether this kernel is written as the helper function that other kernels call.
@@ -70,7 +72,7 @@ impl Function {
     }
 
     fn read(attribute: TokenStream, mut item: ItemFn, is_method: bool) -> Result<Self> {
-        let (mut cube, mut in_cube, mut unchecked) = (None, false, false);
+        let (mut cube, mut in_cube, mut unchecked, mut contract) = (None, false, false, false);
         let options = syn::meta::parser(|meta| {
             if meta.path.is_ident("cube") {
                 cube = Some(cube_of(meta.value()?.parse::<Expr>()?)?);
@@ -78,6 +80,10 @@ impl Function {
             }
             if meta.path.is_ident("in_cube") {
                 in_cube = true;
+                return Ok(());
+            }
+            if meta.path.is_ident("contract") {
+                contract = true;
                 return Ok(());
             }
             if meta.path.is_ident("unsafe") {
@@ -90,13 +96,13 @@ impl Function {
                 });
             }
             Err(meta.error(
-                "a kernel has the options `cube = 256` and `unsafe(unchecked)`, a helper function `in_cube`",
+                "a kernel has the options `cube = 256`, `contract` and `unsafe(unchecked)`, a helper function `in_cube`",
             ))
         });
         let span = attribute.span();
         syn::parse::Parser::parse2(options, attribute)?;
-        if in_cube && (cube.is_some() || unchecked) {
-            let why = "a helper function has the cube and the checks of the kernel that calls it: write `#[kernel(in_cube)]`";
+        if in_cube && (cube.is_some() || unchecked || contract) {
+            let why = "a helper function has the cube, the checks and the roundings of the kernel that calls it: write `#[kernel(in_cube)]`";
             return Err(Error::new(span, why));
         }
         refuse(&mut item)?;
@@ -105,16 +111,22 @@ impl Function {
         let (params, copies): (Vec<_>, Vec<_>) =
             params.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         item.block.stmts.splice(..0, copies.into_iter().flatten());
-        Ok(Self {
+        let function = Self {
             item,
             params,
             cube,
             in_cube,
             unchecked,
+            contract,
             is_method,
             is_called: false,
             is_broken: false,
-        })
+        };
+        if contract && !function.is_kernel() {
+            let why = "a helper function has the roundings of the kernel that calls it: remove `contract`";
+            return Err(Error::new(span, why));
+        }
+        Ok(function)
     }
 
     /// Returns the function with another body, which no thread reaches.

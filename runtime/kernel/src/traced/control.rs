@@ -384,7 +384,7 @@ pub fn call<'k, R: Traced<'k>>(k: Tracer<'k>, body: impl FnOnce(&Exit<'k, R>) ->
 /// Traces a body.
 pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: fn(Tracer<'_>)) {
     let (loops, is_endless) = (RefCell::new(Vec::new()), Cell::new(false));
-    let (tables, below) = (RefCell::default(), RefCell::default());
+    let (tables, below, axes) = (RefCell::default(), RefCell::default(), Cell::new(3));
     body(Tracer {
         builder,
         loops: &loops,
@@ -394,5 +394,6 @@ pub(crate) fn trace(builder: &millstream_ir::ssa::Builder, body: fn(Tracer<'_>))
         tables: &tables,
         below: &below,
         is_checked: builder.checks_bounds(),
+        axes: &axes,
     });
 }

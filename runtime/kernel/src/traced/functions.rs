@@ -191,11 +191,13 @@ fn along<const AXES: usize>(k: Tracer<'_>, position: Position) -> [V<'_, usize>;
     std::array::from_fn(|axis| of(FASTEST[AXES - 1 - axis]))
 }
 
-/// Returns the number of a position among all: the last axis is the fastest.
-fn number<'k>(k: Tracer<'k>, of: Position, among: Position) -> V<'k, usize> {
+/// Returns the number of a position along these axes: the last one is the fastest.
+fn number<'k>(k: Tracer<'k>, axes: usize, of: Position, among: Position) -> V<'k, usize> {
     let [of, among]: [[V<'k, usize>; 3]; 2] = [of, among].map(|position| along(k, position));
-    let [z, y, x] = of;
-    add(mul(add(mul(z, among[1]), y), among[2]), x)
+    let further = 4 - axes..3;
+    further.fold(of[3 - axes], |number, axis| {
+        add(mul(number, among[axis]), of[axis])
+    })
 }
 
 /// The position of the thread, the slowest axis first.
@@ -217,18 +219,19 @@ pub fn cube_position<const AXES: usize>(k: Tracer<'_>) -> [V<'_, usize>; AXES] {
 
 /// The number of the thread in its cube.
 pub fn thread_in_cube(k: Tracer<'_>) -> V<'_, usize> {
-    number(k, Position::Thread, Position::Threads)
+    number(k, 3, Position::Thread, Position::Threads)
 }
 
 /// The number of the cube.
 pub fn cube(k: Tracer<'_>) -> V<'_, usize> {
-    number(k, Position::Cube, Position::Cubes)
+    number(k, k.axes.get(), Position::Cube, Position::Cubes)
 }
 
 /// The number of cubes.
 pub fn cubes(k: Tracer<'_>) -> V<'_, usize> {
-    let [z, y, x]: [V<'_, usize>; 3] = along(k, Position::Cubes);
-    mul(mul(z, y), x)
+    let counts: [V<'_, usize>; 3] = along(k, Position::Cubes);
+    let along = counts.into_iter().skip(3 - k.axes.get());
+    along.reduce(mul).expect("a launch has at least one axis")
 }
 
 /// The number of threads of a cube.

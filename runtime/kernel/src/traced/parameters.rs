@@ -58,6 +58,7 @@ pub struct Numbers<'k> {
 impl<'k> Tracer<'k> {
     /// Adds the numbers of threads of a launch along its axes, the slowest first.
     pub fn numbers<const AXES: usize>(self) -> Numbers<'k> {
+        self.axes.set(AXES);
         let position: [V<'k, usize>; AXES] = position(self);
         let threads: [V<'k, usize>; AXES] = std::array::from_fn(|axis| {
             V::new(self.builder.scalar(format!("__threads_{axis}"), DType::U64))

@@ -45,6 +45,8 @@ pub struct Tracer<'k> {
     pub(crate) below: &'k RefCell<HashMap<ValueId, u64>>,
     /// Whether accesses are checked.
     pub(crate) is_checked: bool,
+    /// The axes of a launch: it has one cube along the others.
+    pub(crate) axes: &'k Cell<usize>,
 }
 
 /// A loop that is open.

@@ -258,6 +258,8 @@ impl Statement<'_, '_> {
     fn access(&mut self, name: &str) -> Result<Action, String> {
         let kind = match name {
             "ld" => Kind::Read,
+            // Relaxed, and as whole.
+            "st" if self.has("volatile") => Kind::Atomic,
             "st" => Kind::Write,
             _ => Kind::Atomic,
         };
@@ -271,9 +273,11 @@ impl Statement<'_, '_> {
             // Operations run one at a time, so every scope is satisfied.
             Kind::Atomic => {
                 self.ignore(&SCOPES);
-                let found = self.modifier("atomic operation", |name| {
-                    ATOMICS.iter().find(|(of, ..)| *of == name)
-                })?;
+                let of = |name: &str| ATOMICS.iter().find(|(of, ..)| *of == name);
+                let found = match name {
+                    "st" => of("exch").ok_or("it exchanges nothing")?,
+                    _ => self.modifier("atomic operation", of)?,
+                };
                 (_, operands, update) = *found;
             }
             _ => {

@@ -4,7 +4,7 @@ use millstream_ir::ssa::{Builder, MemoryRef, Position, Shuffle, Val};
 use millstream_ir::{DType, ReduceOp};
 use millstream_kernel_cases::control::atomics;
 use millstream_kernel_cases::operations::Case;
-use spirv::{Capability, LoopControl, Op, StorageClass};
+use spirv::{Capability, Decoration, LoopControl, Op, StorageClass};
 
 use super::ALL_FEATURES;
 use super::validity::{check, targets, validate};
@@ -15,6 +15,39 @@ fn every_operation_on_every_type_is_valid() {
     for case in Case::all() {
         check(&format!("{case:?}"), &case.function());
     }
+}
+
+/// Products, and the sums and differences of which a product is an operand, are what a device may contract.
+#[test]
+fn only_functions_that_may_contract_leave_products_and_their_sums_undecorated() {
+    let exact = |contract: bool| {
+        let k = Builder::new("contracts", [1, 1, 1]);
+        if contract {
+            k.contract();
+        }
+        let x = k.update("x", DType::F32);
+        let [a, b, c] = [0, 1, 2].map(|index| x.get(index));
+        let product = a * b;
+        x.set(3, product + c);
+        x.set(4, c - product);
+        x.set(5, (a + b) - c);
+        x.set(6, -(a * c));
+        let function = k.build().expect("the function is valid");
+        check("contracts", &function);
+        let module = lower(&function, &targets()[0].1).expect("the target has all it needs");
+        let decorated = |words: &[u32]| {
+            words.starts_with(&[Op::Decorate as u32 | 3 << 16])
+                && words[2] == Decoration::NoContraction as u32
+        };
+        module
+            .words
+            .windows(3)
+            .filter(|words| decorated(words))
+            .count()
+    };
+    assert_eq!(exact(false), 7);
+    // The sum, the difference from it, and the negation.
+    assert_eq!(exact(true), 3);
 }
 
 #[test]

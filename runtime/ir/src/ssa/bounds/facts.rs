@@ -6,10 +6,12 @@
 //! loop that defines it. Ranges and comparisons are those of bits, without sign. They are forgotten at the end of the block
 //! whose condition tells them.
 
+mod ranges;
+
 use std::collections::HashMap;
 
 use super::range::{Range, is_integer};
-use crate::ssa::{Block, Function, Memory, Op, Position, Stmt, Type, ValueId, statements};
+use crate::ssa::{Block, Function, Memory, Op, Stmt, Type, ValueId, statements};
 use crate::{BinaryOp, CompareOp, DType, UnaryOp};
 
 /// The number of a value.
@@ -33,10 +35,12 @@ pub(super) struct Facts<'f> {
     ranges: Vec<Range>,
     /// Ranges before they were narrowed.
     wider: Vec<(Number, Range)>,
-    /// Pairs of which the first is less.
-    less: Vec<(Number, Number)>,
+    /// Pairs of which the first plus this distance, 0 or 1, is at most the second.
+    less: Vec<(Number, Number, u64)>,
     /// The value that each variable holds.
     held: Vec<Option<ValueId>>,
+    /// What each variable is known not to exceed.
+    most: Vec<Option<u64>>,
     /// The value that each load of a variable, or selection, is known to give.
     given: Vec<Option<ValueId>>,
     /// What the value of a variable implies if it is true, and if it is false: of `a && b` and `a || b`.
@@ -50,6 +54,7 @@ pub(super) struct Scope {
     wider: usize,
     less: usize,
     held: Vec<Option<ValueId>>,
+    most: Vec<Option<u64>>,
     implied: Vec<Option<(bool, [Implied; 2])>>,
 }
 
@@ -71,6 +76,7 @@ impl<'f> Facts<'f> {
             wider: vec![],
             less: vec![],
             held: vec![None; locals],
+            most: vec![None; locals],
             given: vec![None; values],
             implied: vec![None; locals],
             of_load: HashMap::new(),
@@ -114,7 +120,7 @@ impl<'f> Facts<'f> {
     }
 
     pub(super) fn is_less(&self, a: Number, b: Number) -> bool {
-        self.less.contains(&(a, b))
+        self.less.contains(&(a, b, 1))
     }
 
     fn of(&self, value: ValueId) -> Type {
@@ -127,6 +133,7 @@ impl<'f> Facts<'f> {
             wider: self.wider.len(),
             less: self.less.len(),
             held: self.held.clone(),
+            most: self.most.clone(),
             implied: self.implied.clone(),
         }
     }
@@ -138,6 +145,10 @@ impl<'f> Facts<'f> {
         }
         self.less.truncate(scope.less);
         (self.held, self.implied) = (scope.held, scope.implied);
+        // Of what is known on both ways from here.
+        for (most, before) in self.most.iter_mut().zip(scope.most) {
+            *most = most.zip(before).map(|(most, before)| most.max(before));
+        }
     }
 
     /// Forgets what the variables hold that a block stores to.
@@ -155,6 +166,8 @@ impl<'f> Facts<'f> {
             let is_one = self.function.locals[local].len == 1 && self.of(value).lanes == 1;
             let is_variable = is_one && at.is_none();
             self.held[local] = is_variable.then_some(value);
+            let most = self.range(value).most;
+            self.most[local] = self.most[local].filter(|known| is_variable && most <= *known);
             self.implied[local] = None;
         }
     }
@@ -176,7 +189,11 @@ impl<'f> Facts<'f> {
                     Some(held) => self.number(held),
                     None => {
                         self.held[local] = Some(value);
-                        self.fresh(of)
+                        let number = self.fresh(of);
+                        if let Some(most) = self.most[local] {
+                            self.narrow(number, Range::new(0, most));
+                        }
+                        number
                     }
                 }
             }
@@ -205,7 +222,7 @@ impl<'f> Facts<'f> {
             _ => self.fresh(of),
         };
         self.numbers[value as usize] = number;
-        let range = self.range_of_op(of, op);
+        let range = self.range_of_op(of, op, &mut 0);
         self.narrow(number, range);
     }
 
@@ -306,8 +323,9 @@ impl<'f> Facts<'f> {
         };
         let least = self.range(a).least.saturating_add(distance);
         self.narrow(self.number(b), Range::new(least, most));
-        if distance == 1 {
-            self.less_than(self.number(a), b, depth);
+        match distance {
+            1 => self.less_than(self.number(a), b, depth),
+            _ => self.less.push((self.number(a), self.number(b), distance)),
         }
         let most = most.saturating_sub(distance);
         self.narrow(self.number(a), Range::new(0, most));
@@ -315,7 +333,7 @@ impl<'f> Facts<'f> {
 
     /// Says that a number is less than a value, and so than what is at least that value.
     fn less_than(&mut self, number: Number, bound: ValueId, depth: u32) {
-        self.less.push((number, self.number(bound)));
+        self.less.push((number, self.number(bound), 1));
         let Some(depth) = depth.checked_sub(1) else {
             return;
         };
@@ -371,30 +389,6 @@ impl<'f> Facts<'f> {
         if narrow != before {
             self.wider.push((number, before));
             self.ranges[number as usize] = narrow;
-        }
-    }
-
-    fn range_of_op(&self, of: Type, op: &Op) -> Range {
-        let all = Range::all(of.dtype);
-        if of.lanes > 1 {
-            return all;
-        }
-        match op {
-            Op::Const(bits) => Range::new(*bits, *bits),
-            Op::Position(position, axis) => {
-                let threads = u64::from(self.function.threads[*axis as usize]);
-                match position {
-                    Position::Thread => Range::new(0, threads - 1),
-                    Position::Threads => Range::new(threads, threads),
-                    Position::Cube | Position::Cubes => Range::new(0, u32::MAX.into()),
-                }
-            }
-            Op::Binary(op, a, b) => Range::binary(*op, of.dtype, self.range(*a), self.range(*b)),
-            Op::Select(_, a, b) if is_integer(of.dtype) => self.range(*a).or(self.range(*b)),
-            Op::Cast(a) if self.of(*a).lanes == 1 => {
-                self.range(*a).cast(self.of(*a).dtype, of.dtype)
-            }
-            _ => all,
         }
     }
 }

@@ -36,7 +36,7 @@ impl Guards<'_> {
         let Some(at) = at else {
             return least >= lanes.into();
         };
-        let last = self.facts.range(at).most.checked_add(u64::from(lanes) - 1);
+        let last = self.facts.most(at).checked_add(u64::from(lanes) - 1);
         let is_less = number.is_some_and(|len| self.facts.is_less(self.facts.number(at), len));
         last.is_some_and(|last| last < least)
             || (is_less && lanes == 1)

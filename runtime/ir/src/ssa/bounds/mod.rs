@@ -42,6 +42,7 @@ impl Function {
         }
         let mut guards = Guards {
             from: self,
+            used: self.used(),
             facts: Facts::new(self),
             names: (0..self.values.len() as ValueId).collect(),
             is_named: vec![false; self.values.len()],
@@ -65,6 +66,8 @@ impl Function {
 
 struct Guards<'f> {
     from: &'f Function,
+    /// Whether each value of the source is used.
+    used: Vec<bool>,
     facts: Facts<'f>,
     /// The result so far, without its body.
     to: Function,
@@ -154,7 +157,7 @@ impl<'f> Guards<'f> {
             }
             Stmt::For { .. } => self.repeat(stmt, out),
             Stmt::Loop { body } => {
-                self.facts.forget(body);
+                self.facts.enter(body);
                 let written = self.block(body, None);
                 out.push(Stmt::Loop { body: written });
                 self.facts.forget(body);
@@ -223,6 +226,12 @@ impl<'f> Guards<'f> {
             });
             return;
         };
+        if !self.used[value as usize] {
+            let value = name;
+            let op = op_of_names;
+            out.push(when(condition, vec![Stmt::Let { value, op }]));
+            return;
+        }
         let (variable, zero) = (self.loaded(of), self.zero(of));
         let store = |value| Stmt::Store {
             to: variable,
@@ -253,7 +262,7 @@ impl<'f> Guards<'f> {
         else {
             return;
         };
-        self.facts.forget(body);
+        self.facts.enter(body);
         if self.run.is_none() && is_worthwhile(body) {
             self.run = Some(Run::new(*index, body));
             let mut fast = Block::new();
