@@ -28,8 +28,8 @@ struct Maker<'a> {
     /// The buffers that it may read, and the thread's own elements.
     buffers: &'a [Buffer],
     variables: Vec<Variable>,
-    /// How many of them are parameters.
-    params: usize,
+    /// Those that have the same value in all threads of a cube: scalars, results of reductions, counters.
+    uniform: Vec<Var>,
     /// The threads of a cube, if they work together.
     cube: Option<usize>,
     /// The elements of the shared arrays, and the arrays that all threads have stored.
@@ -205,7 +205,7 @@ impl<'a> Maker<'a> {
             helpers: &items.helpers,
             buffers,
             variables: variables.collect(),
-            params: params.len(),
+            uniform: (0..params.len()).collect(),
             scope: (0..params.len()).collect(),
             cube: None,
             shared: &[],

@@ -1,7 +1,7 @@
 //! What the threads of a cube do together, at random.
 
 use super::Maker;
-use crate::number::{Compare, ELEMENTS, INTEGERS, Ty};
+use crate::number::{Binary, Compare, ELEMENTS, INTEGERS, Ty};
 use crate::tree::{
     Expr, Fold, Kind, Operation, Place, Root, Shape, Shuffle, Statement, Tally, Together,
 };
@@ -30,7 +30,8 @@ impl Maker<'_> {
         match self.dice.below(10) {
             0 if depth > 0 => {
                 let var = self.variable(Shape::One(Ty::U32), false);
-                let end = 1 + self.dice.below(3) as u64;
+                let end = self.same_end();
+                self.uniform.push(var);
                 let body = self.inside(|it| {
                     it.bind(var);
                     (0..1 + it.dice.below(2))
@@ -104,31 +105,56 @@ impl Maker<'_> {
         })
     }
 
+    /// Returns numbers that are the same for all threads, with their types.
+    fn same_numbers(&self) -> Vec<(Expr, Ty)> {
+        let uniform = self.uniform.iter().filter(|var| self.scope.contains(var));
+        let numbers = uniform.filter_map(|var| {
+            let Shape::One(ty) = self.variables[*var].shape else {
+                return None;
+            };
+            let (root, steps) = (Root::Variable(*var), Vec::new());
+            let kind = Kind::Place(Place { root, steps });
+            (ty != Ty::Bool).then_some((Expr { ty, kind }, ty))
+        });
+        numbers.collect()
+    }
+
+    /// Returns the end of a loop that all threads run as often.
+    fn same_end(&mut self) -> Expr {
+        let ty = Ty::U32;
+        let literal = |value: usize| {
+            let kind = Kind::Literal(value as u64);
+            Expr { ty, kind }
+        };
+        let numbers = self.same_numbers();
+        let found = numbers.get(self.dice.below(numbers.len()));
+        match found.filter(|_| self.dice.percent(60)) {
+            Some((number, _)) => {
+                let kind = Kind::Cast(Box::new(number.clone()));
+                let number = Box::new(Expr { ty, kind });
+                let most = Box::new(literal(4));
+                let kind = Kind::Binary(Binary::Rem, number, most);
+                Expr { ty, kind }
+            }
+            None => literal(1 + self.dice.below(3)),
+        }
+    }
+
     /// Returns a condition that is the same for all threads.
     fn same_for_all(&mut self) -> Expr {
-        // Scalars are the first variables, and are not changed.
-        let scalars = self.scope.iter().copied();
-        let scalars: Vec<_> = scalars
-            .filter_map(|var| match self.variables[var].shape {
-                Shape::One(of) if var < self.params => Some((var, of)),
-                _ => None,
-            })
-            .filter(|(_, of)| *of != Ty::Bool)
-            .collect();
+        let numbers = self.same_numbers();
         let ty = Ty::Bool;
-        let Some((var, of)) = scalars.get(self.dice.below(scalars.len())).copied() else {
+        let Some((number, of)) = numbers.get(self.dice.below(numbers.len())).cloned() else {
             let kind = Kind::Literal(u64::from(self.dice.percent(80)));
             return Expr { ty, kind };
         };
-        let (root, steps) = (Root::Variable(var), Vec::new());
-        let number = |kind| Box::new(Expr { ty: of, kind });
         let literal = Kind::Literal(of.literal(self.dice));
+        let literal = Box::new(Expr {
+            ty: of,
+            kind: literal,
+        });
         let op = self.dice.of(&[Compare::Ne, Compare::Lt, Compare::Ge]);
-        let kind = Kind::Compare(
-            op,
-            number(Kind::Place(Place { root, steps })),
-            number(literal),
-        );
+        let kind = Kind::Compare(op, Box::new(number), literal);
         Expr { ty, kind }
     }
 
@@ -156,6 +182,9 @@ impl Maker<'_> {
         let is_mut = self.dice.percent(30);
         let var = self.variable(Shape::One(of), is_mut);
         self.bind(var);
+        if width.is_none() && !is_mut {
+            self.uniform.push(var);
+        }
         Together::Reduce(var, fold, width, value)
     }
 

@@ -117,7 +117,7 @@ impl Cube<'_> {
                 self.set(*var, shuffled);
             }
             Together::For(var, end, body) => {
-                for number in 0..*end {
+                for number in 0..self.each_number(end)[0] {
                     self.set(*var, vec![number; self.threads.len()]);
                     self.statements(body);
                 }

@@ -146,12 +146,24 @@ impl Text<'_> {
                 format!("(if {condition} {} else {})", self.block(a), self.block(b))
             }
             Kind::Match(value, arms) => {
-                let (of, value) = (value.ty, self.expr(value));
+                let (of, value) = (value.ty, self.matched(value));
                 format!("(match {value} {})", self.arms(of, arms))
             }
             Kind::Call(call) => self.call(call),
             Kind::Method(method, operands) => self.method(*method, operands),
             Kind::Atomic(atomic) => self.atomic(atomic),
+        }
+    }
+
+    /// Returns what is matched: of a variable a copy, so that a guard may assign to the variable.
+    pub(super) fn matched(&mut self, value: &Expr) -> String {
+        let text = self.expr(value);
+        match &value.kind {
+            Kind::Place(Place {
+                root: Root::Variable(var),
+                ..
+            }) if self.variables[*var].is_mut => format!("{{ {text} }}"),
+            _ => text,
         }
     }
 

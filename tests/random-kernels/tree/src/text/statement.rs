@@ -118,7 +118,7 @@ impl Text<'_> {
                 ))
             }
             Statement::Match(value, arms) => {
-                let (of, value) = (value.ty, self.expr(value));
+                let (of, value) = (value.ty, self.matched(value));
                 let arms = self.arms(of, arms);
                 self.line(&format!("match {value} {arms}"))
             }

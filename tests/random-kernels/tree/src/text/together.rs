@@ -72,8 +72,8 @@ impl Text<'_> {
             }
             Together::For(var, end, body) => {
                 let (name, of) = (self.name(*var), self.shape_of(*var));
-                let body = self.body(body);
-                self.line(&format!("for {name} in 0_{of}..{end}_{of} {body}"))
+                let (end, body) = (self.expr(end), self.body(body));
+                self.line(&format!("for {name} in 0_{of}..{end} {body}"))
             }
             Together::If(condition, body) => {
                 let (condition, body) = (self.expr(condition), self.body(body));

@@ -15,8 +15,8 @@ pub enum Together {
     Reduce(Var, Fold, Option<usize>, Expr),
     /// `let a = shuffle::<W>(.., ..)`.
     Shuffle(Var, Shuffle, usize, Expr, Expr),
-    /// A loop of this number of iterations.
-    For(Var, u64, Vec<Statement>),
+    /// A loop of this number of iterations, which is the same for all threads.
+    For(Var, Expr, Vec<Statement>),
     /// A condition that is the same for all threads.
     If(Expr, Vec<Statement>),
 }
