@@ -2,7 +2,7 @@
 
 use super::Maker;
 use crate::number::{INTEGERS, Ty};
-use crate::tree::{Arm, Block, Expr, Kind, Pattern, Shape, Statement};
+use crate::tree::{Arm, Block, Kind, Pattern, Shape, Statement};
 
 impl Maker<'_> {
     pub(super) fn conditional(&mut self, ty: Ty, depth: usize) -> Kind {
@@ -53,11 +53,7 @@ impl Maker<'_> {
                 let pattern = it.pattern(of);
                 let must_guard = matches!(pattern, Pattern::Bind(_));
                 let guard = must_guard || it.dice.percent(20);
-                // rustc refuses a guard that assigns to what is matched, so it has no blocks.
-                let guard = guard.then(|| Expr {
-                    ty: Ty::Bool,
-                    kind: it.condition(0),
-                });
+                let guard = guard.then(|| it.without_jumps(|it| it.expr(Ty::Bool, 1)));
                 let block = block(it, false);
                 Arm {
                     pattern,

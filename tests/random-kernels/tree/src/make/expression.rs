@@ -108,7 +108,7 @@ impl Maker<'_> {
         Kind::Binary(op, self.boxed(ty, depth), self.boxed(ty, depth))
     }
 
-    pub(super) fn condition(&mut self, depth: usize) -> Kind {
+    fn condition(&mut self, depth: usize) -> Kind {
         let bool = Ty::Bool;
         match self.dice.below(10) {
             0 => Kind::Unary(Unary::Not, self.boxed(bool, depth)),
