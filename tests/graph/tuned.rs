@@ -18,7 +18,7 @@ use super::{ONE, compiles_slowly};
 /// Returns a tuner for tests, which measures little: its choices do not matter.
 fn hasty() -> GraphTuner {
     let effort = Effort::default()
-        .samples(3)
+        .samples(1)
         .budget(Duration::from_micros(1));
     GraphTuner::with(Tuner::with_effort(effort))
 }
