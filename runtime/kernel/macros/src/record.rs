@@ -394,9 +394,6 @@ fn method_of(function: &Function) -> Result<(TokenStream, TokenStream)> {
     }
     let (name, visibility) = (&signature.ident, &function.item.vis);
     let docs: Vec<_> = function.item.attrs.iter().collect();
-    let known: Vec<Use> = Vec::new();
-    let (plain, _) = body(function, Form::Plain, &known)?;
-    let traced = traced(function, &known)?;
     let output = &signature.output;
     let output_traced = match output {
         ReturnType::Default => quote!(()),
@@ -418,6 +415,9 @@ fn method_of(function: &Function) -> Result<(TokenStream, TokenStream)> {
             }
         }
     }
+    let known: Vec<Use> = Vec::new();
+    let (plain, _) = body(function, Form::Plain, &known)?;
+    let traced = traced(function, &known)?;
     let plain = quote! {
         #(#docs)*
         #[inline]
