@@ -13,7 +13,7 @@ use crate::program::RandomProgram;
 use crate::support::*;
 
 /// The number of programs if `MILLSTREAM_SEEDS` is not set.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 40;
 
 fn seeds() -> u64 {
     let given = std::env::var("MILLSTREAM_SEEDS").ok();
