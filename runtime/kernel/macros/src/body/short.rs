@@ -11,8 +11,10 @@ use syn::{
 };
 
 use super::Body;
+use super::memory::single;
 use crate::names::{COMPOSED, METHODS};
 use crate::refused::is_number;
+use crate::scope::Local;
 
 impl Body<'_> {
     /// Rewrites `matches!(x, pattern if guard)`.
@@ -28,7 +30,8 @@ impl Body<'_> {
         let (span, receiver) = (it.span(), &it.receiver);
         let arguments: Vec<&Expr> = it.args.iter().collect();
         match (it.method.to_string().as_str(), arguments.as_slice()) {
-            ("is_empty", []) => {
+            // A struct may have a method of this name.
+            ("is_empty", []) if self.is_memory(receiver) => {
                 Some(self.expression(&parse_quote_spanned!(span=> #receiver.len() == 0)))
             }
             ("contains", [Expr::Reference(value)]) => {
@@ -60,6 +63,12 @@ impl Body<'_> {
             }))),
             _ => None,
         }
+    }
+
+    /// Returns whether an expression is the name of a buffer, a shared array or a constant.
+    fn is_memory(&self, it: &Expr) -> bool {
+        let local = single(it).and_then(|name| self.scopes.find(name));
+        matches!(it, Expr::Path(_)) && !matches!(local, Some(Local::Value | Local::Variable))
     }
 
     /// Rewrites `std::mem::swap(&mut a, &mut b)`.
