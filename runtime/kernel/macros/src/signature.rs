@@ -273,6 +273,10 @@ impl Param {
                     let why = "kernels have no references to values: write `self`, which copies";
                     return Err(Error::new_spanned(receiver, why));
                 }
+                if let Some(token) = receiver.mutability {
+                    let why = "`self` does not change in a method of kernels: copy it, `let mut changed = self;`";
+                    return Err(Error::new(token.span, why));
+                }
                 let of_self = Self {
                     name: Ident::new("self", receiver.self_token.span),
                     kind: ParamKind::Value(syn::parse_quote!(Self)),

@@ -54,13 +54,17 @@ impl Body<'_> {
                 None => self.own_method(it),
             };
         };
+        let receiver = self.expression(&it.receiver);
+        // What is wrong with the receiver may be why.
+        if given != *wanted && self.errors.is_some() {
+            return TokenStream::new();
+        }
         if given != *wanted {
             let plural = if *wanted == 1 { "" } else { "s" };
             let why = format!("`{name}` takes {wanted} argument{plural}, got {given}");
             return self.refuse(it, why);
         }
         let function = self.path(it.method.span(), function);
-        let receiver = self.expression(&it.receiver);
         let arguments = self.arguments(&it.args);
         let k = (composed.is_some() && self.is_traced()).then(|| quote!(__k,));
         quote_spanned!(span=> #function(#k #receiver #(, #arguments)*))

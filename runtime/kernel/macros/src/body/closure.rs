@@ -19,6 +19,12 @@ impl Body<'_> {
                 "a closure of a kernel has a name: `let square = |x: f32| x * x;`",
             );
         };
+        if let Some(token) = &it.capture {
+            return self.refuse(
+                token,
+                "a closure of a kernel uses the variables themselves: remove `move`, and copy what must not change",
+            );
+        }
         self.scopes.open();
         let (mut params, mut typed, mut variables) = (Vec::new(), Vec::new(), Vec::new());
         for input in &it.inputs {
@@ -26,11 +32,16 @@ impl Body<'_> {
                 Pat::Type(input) => (&*input.pat, Some(&*input.ty)),
                 pattern => (pattern, None),
             };
+            if !is_simple(pattern) {
+                let why = "a parameter of a closure is a name or a tuple: take other values apart in the body";
+                return self.refuse(pattern, why);
+            }
             let bound = self.bind_into(pattern, &mut variables);
             let of = of.map(|of| self.type_of(of));
             match (self.form, of) {
                 (Form::Plain, Some(of)) => params.push(quote_spanned!(span=> #bound: #of)),
                 // A type of a parameter would have a lifetime of its own.
+                (Form::Traced, Some(_)) if matches!(pattern, Pat::Wild(_)) => params.push(bound),
                 (Form::Traced, Some(of)) => {
                     typed.push(quote_spanned!(span=> let #bound: #of = #bound;));
                     params.push(bound);
@@ -77,5 +88,15 @@ impl Body<'_> {
             self.refuse(span, "a closure of a kernel has its value at its end: write a helper function with `#[kernel]`");
         }
         leaves
+    }
+}
+
+/// Returns `true` for a pattern of names and tuples, also of such.
+fn is_simple(pattern: &Pat) -> bool {
+    match pattern {
+        Pat::Ident(_) | Pat::Wild(_) => true,
+        Pat::Tuple(tuple) => tuple.elems.iter().all(is_simple),
+        Pat::Paren(inner) => is_simple(&inner.pat),
+        _ => false,
     }
 }

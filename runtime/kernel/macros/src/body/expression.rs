@@ -281,7 +281,9 @@ fn why_not(it: &Expr) -> String {
         Expr::Const(_) => "kernels have no `const` blocks: put a `const` beside the kernel",
         Expr::Infer(_) => "`_` has no value here",
         Expr::Let(_) => "kernels have no enums, so a pattern always fits: write `let` before",
-        Expr::Range(_) => "a range is only the bounds of a loop: `for i in a..b`",
+        Expr::Range(_) => {
+            "a range is the bounds of a loop, `for i in a..b`, or of `(a..b).contains(&x)`"
+        }
         Expr::RawAddr(_) => "kernels have no pointers: use an index",
         Expr::Reference(_) => {
             "kernels have no references to values: copy the value; a buffer is passed by its name"

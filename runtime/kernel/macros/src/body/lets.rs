@@ -51,8 +51,10 @@ impl Body<'_> {
             return parts;
         }
         let value = self.declared(pattern, &init.expr);
-        let (bound, variables) = self.bind(pattern);
+        let (bound, mut variables) = self.bind(pattern);
         self.bind_shared(pattern, &init.expr);
+        // The elements of a shared array change, and its name never does, with or without `mut`.
+        variables.retain(|name| self.scopes.find(name) != Some(Local::Shared));
         // Plain bodies bind as the text does.
         let fresh = self.is_traced().then(|| {
             let variables = variables.iter();

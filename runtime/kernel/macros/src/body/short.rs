@@ -11,6 +11,7 @@ use syn::{
 };
 
 use super::Body;
+use super::cheap::is_cheap;
 use super::memory::single;
 use crate::names::{COMPOSED, METHODS};
 use crate::refused::is_number;
@@ -39,22 +40,26 @@ impl Body<'_> {
                     return None;
                 };
                 let value = &value.expr;
-                let mut tests: Vec<Expr> = Vec::new();
+                let (mut bounds, mut tests): (Vec<Stmt>, Vec<Expr>) = Default::default();
                 if let Some(start) = &range.start {
-                    tests.push(parse_quote_spanned!(span=> __value >= #start));
+                    bounds.push(parse_quote_spanned!(span=> let __start = #start;));
+                    tests.push(parse_quote_spanned!(span=> __value >= __start));
                 }
                 if let Some(end) = &range.end {
+                    bounds.push(parse_quote_spanned!(span=> let __end = #end;));
                     tests.push(match range.limits {
-                        RangeLimits::HalfOpen(_) => parse_quote_spanned!(span=> __value < #end),
-                        RangeLimits::Closed(_) => parse_quote_spanned!(span=> __value <= #end),
+                        RangeLimits::HalfOpen(_) => parse_quote_spanned!(span=> __value < __end),
+                        RangeLimits::Closed(_) => parse_quote_spanned!(span=> __value <= __end),
                     });
                 }
                 Some(self.expression(&parse_quote_spanned!(span=> {
+                    #(#bounds)*
                     let __value = #value;
                     #(#tests)&&*
                 })))
             }
             // Of two elements; that of an atomic has one argument.
+            ("swap", [_, _]) if !is_plain(receiver) => Some(self.refuse(receiver, TWICE)),
             ("swap", [a, b]) => Some(self.expression(&parse_quote_spanned!(span=> {
                 let (__a, __b) = (#a, #b);
                 let (__of_a, __of_b) = (#receiver[__a], #receiver[__b]);
@@ -74,7 +79,7 @@ impl Body<'_> {
     /// Rewrites `std::mem::swap(&mut a, &mut b)`.
     pub(super) fn swap(&mut self, it: &ExprCall) -> Option<TokenStream> {
         let mut values = it.args.iter().map(|argument| match argument {
-            Expr::Reference(value) => Some(&value.expr),
+            Expr::Reference(value) if value.mutability.is_some() => Some(&*value.expr),
             _ => None,
         });
         let (Expr::Path(path), Some(Some(a)), Some(Some(b)), None) =
@@ -82,14 +87,23 @@ impl Body<'_> {
         else {
             return None;
         };
-        let mut names = path
+        let names: Vec<String> = path
             .path
             .segments
             .iter()
-            .rev()
-            .map(|it| it.ident.to_string());
-        let is_swap = names.next()? == "swap" && names.next()? == "mem";
-        is_swap.then(|| self.expression(&parse_quote_spanned!(it.span()=> (#a, #b) = (#b, #a))))
+            .map(|it| it.ident.to_string())
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if !matches!(names[..], ["swap"] | [.., "mem", "swap"])
+            || self.is_memory(a)
+            || self.is_memory(b)
+        {
+            return None;
+        }
+        if let Some(place) = [a, b].into_iter().find(|place| !is_plain(place)) {
+            return Some(self.refuse(place, TWICE));
+        }
+        Some(self.expression(&parse_quote_spanned!(it.span()=> (#a, #b) = (#b, #a))))
     }
 
     /// Rewrites a function of a number's type: `f32::from(x)`, `f32::from_bits(x)`, `f32::max(a, b)`.
@@ -163,6 +177,19 @@ impl Parse for Matches {
             #pattern #guard => true,
             _ => false,
         })))
+    }
+}
+
+const TWICE: &str =
+    "a swap accesses each place twice: give the index a name before, `let at = ..;`";
+
+/// Returns `true` for a place whose indices have no effects, and do not change.
+fn is_plain(place: &Expr) -> bool {
+    match place {
+        Expr::Field(field) => is_plain(&field.base),
+        Expr::Index(index) => is_plain(&index.expr) && is_cheap(&index.index),
+        Expr::Paren(inner) => is_plain(&inner.expr),
+        other => single(other).is_some(),
     }
 }
 
