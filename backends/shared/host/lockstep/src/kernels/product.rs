@@ -58,7 +58,7 @@ impl<const WIDTH: usize, const A: usize, const B: usize> Loop for MulAdd<WIDTH, 
         let factors = unsafe { &*b.cast::<Factors>() };
         let ([mut a, mut b], mut c, mut d) = (factors.first, a.cast::<f32>(), d.cast::<f32>());
         for _ in 0..n {
-            // SAFETY: the caller's promises: each row has so many elements.
+            // SAFETY: the caller's promises: each row has `width` elements.
             unsafe {
                 if WIDTH > 0 {
                     Self::block::<WIDTH>(d, c, [a, b]);

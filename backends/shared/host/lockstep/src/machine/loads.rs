@@ -234,7 +234,7 @@ impl Machine<'_> {
     }
 
     /// Returns the threads of all rows that have active ones. Loads may write what others have.
-    pub(super) fn whole_rows(&self, active: Active) -> Active {
+    fn whole_rows(&self, active: Active) -> Active {
         let width = self.code.shape[0] as usize;
         if self.first != 0 {
             return active;

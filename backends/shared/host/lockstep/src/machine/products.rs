@@ -1,4 +1,7 @@
 //! Sums of products.
+//!
+//! Factors and the addend may be memory of a buffer that has elements of the active threads alone, so a loop reads nothing of the
+//! threads before the first active one and behind the last one.
 
 use super::Machine;
 use super::active::Active;
@@ -46,19 +49,25 @@ impl Machine<'_> {
             }
             _ => operand.varies(),
         });
+        let operands = [*to, addend];
         let add = |one: &Self, part, cubes| {
             let area = one.rows_of(part).unwrap_or(one.row_of(part));
-            one.add_product(factors, [*to, addend], area, cubes)
+            let last = one.lane + (cubes - 1) * one.span;
+            debug_assert!(
+                one.lane + area.active.first >= active.first
+                    && last + area.active.end <= active.end,
+                "a loop would read what threads have that are not active"
+            );
+            one.add_product(factors, operands, area, cubes)
         };
         let mut cubes = self.cubes_of(active);
-        let is_done = self.add_product(factors, [*to, addend], self.row_of(active), 1)
-            || match (self.cubes, differs) {
+        let is_done = self.add_product(factors, operands, self.row_of(active), 1)
+            || match (self.cubes, differs || active.mask.is_some()) {
                 (1, _) => add(self, active, 1),
-                (_, false) => add(
-                    &self.of_cube(cubes.start),
-                    self.part_of(active),
-                    cubes.len(),
-                ),
+                (_, false) => {
+                    let first = self.of_cube(cubes.start);
+                    add(&first, self.part_of(active), cubes.len())
+                }
                 _ => cubes.all(|at| add(&self.of_cube(at), self.hull_in(at, active), 1)),
             };
         if !is_done {
@@ -78,10 +87,9 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns the rows of threads that have active ones, of a cube with rows. Loops write what others have.
+    /// Returns the threads between the first active one and the end as rows of a cube, if they are as many as whole rows.
     fn rows_of(&self, active: Active) -> Option<Area> {
         let [width, height, depth] = self.code.shape.map(|axis| axis as usize);
-        let active = self.whole_rows(active);
         let is_whole = (active.end - active.first).is_multiple_of(width);
         (height > 1 && depth == 1 && is_whole).then_some(Area {
             active,

@@ -1,7 +1,7 @@
 //! Sums of products: factors from columns, scalars and memory of any kind, of all threads and of some.
 
-use millstream_ir::DType;
 use millstream_ir::ssa::{Axis, Builder, MemoryRef, Position, Val};
+use millstream_ir::{CompareOp, DType};
 
 use crate::edges::{Draws, same};
 
@@ -136,4 +136,31 @@ fn one(seed: u64) {
     };
     let buffers = [bytes(len + i64::from(cubes)), bytes(all)];
     same(&function, cubes, &buffers, &[word_of_rows as u64]);
+}
+
+/// The elements that a loop reads in place are those of the active threads: those of others lie before and behind the buffer.
+#[test]
+fn products_of_some_threads_read_nothing_beyond_a_buffer() {
+    const ACTIVE: i64 = 100;
+    for before in [0, 21] {
+        let k = Builder::new("some", [16, 16, 1]);
+        let (data, out) = (k.read("data", DType::F32), k.update("out", DType::F32));
+        let [x, y] = [Axis::X, Axis::Y].map(|axis| k.position(Position::Thread, axis));
+        let (me, cube) = (y * 16 + x, k.cube());
+        let shared = k.shared("shared", DType::F32, 256);
+        shared.set(me, me.cast(DType::F32));
+        k.barrier();
+        let home = cube * 256 + me;
+        // Of each cube, or, with a mask, of some of the first and of the last one.
+        let first = home.compare(CompareOp::Ge, before);
+        let last = home.lt(256 + ACTIVE);
+        k.when(first & last & me.lt(ACTIVE), || {
+            let element = data.get(home - before);
+            let product = shared.get(y * 16) * shared.get(x);
+            out.set(home, element + product + element * shared.get(y * 16));
+        });
+        let function = k.build().unwrap();
+        let data = (0..256 + ACTIVE - before).flat_map(|at| (at as f32).to_le_bytes());
+        same(&function, 2, &[data.collect(), vec![0; 4 * 512]], &[]);
+    }
 }
