@@ -15,7 +15,7 @@ mod updates;
 
 use millstream::prelude::*;
 use millstream::{Cpu, sim::Sim};
-use millstream_algorithms::{ALL, language};
+use millstream_algorithms::{ALL, contract};
 
 #[test]
 fn algorithms_match_plain_rust_on_the_cpu() {
@@ -35,7 +35,7 @@ fn algorithms_match_plain_rust_and_have_no_race_on_the_simulator() {
 #[test]
 fn a_kernel_that_may_contract_rounds_twice_on_the_cpu_and_the_simulator() {
     for device in [Device::open(Cpu::default()), Device::open(Sim::seed(1))] {
-        let [rest, fused] = language::fused(&device.unwrap(), true).unwrap();
+        let [rest, fused] = contract::fused(&device.unwrap(), true).unwrap();
         assert!(rest.iter().all(|rest| *rest == 0.0), "{rest:?}");
         assert!(fused.iter().any(|fused| *fused != 0.0));
     }

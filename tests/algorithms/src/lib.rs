@@ -4,6 +4,7 @@
 
 pub mod atomics;
 pub mod camera;
+pub mod contract;
 pub mod convolution;
 pub mod cubecl_book;
 pub mod everyday;
@@ -88,7 +89,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("components", atomics::components_match),
     ("extrema", atomics::extrema_match),
     ("atomics", atomics::operations_match),
-    ("contractions", language::contractions_match),
+    ("contractions", contract::contractions_match),
     ("functions of floats", math::floats_match),
     ("functions of integers", math::integers_match),
     ("row_sums_by_subgroups", subgroups::row_sums_match),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream::__kernel::call::program;
-use millstream_algorithms::{ALL, Check, language};
+use millstream_algorithms::{ALL, Check, contract};
 use millstream_cuda::ptx_for;
 use millstream_ir::Program;
 use millstream_ir::ssa::Function;
@@ -37,7 +37,7 @@ fn only_a_kernel_that_may_contract_has_products_that_may_be_fused() {
         let kernel = Kernel::from_program("roundings", program).unwrap();
         ptx_for(&kernel, "compute_90").unwrap()
     };
-    let function = program::<language::roundings<'static>>().unwrap();
+    let function = program::<contract::roundings<'static>>().unwrap();
     let contracted = ptx(function.clone());
     let may_be_fused = |text: &str| text.contains("mul.f32") || text.contains("fma.rn.f32");
     assert!(may_be_fused(&contracted), "{contracted}");
